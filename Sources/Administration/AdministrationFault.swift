@@ -1,14 +1,14 @@
 internal import HTTP
 internal import Registry
 
-/// Why an operation was refused: what the body of an answer says, and what the command line prints.
+/// The reason why an operation was refused, for the body of an answer and for the command line.
 ///
-/// Every refusal of this module is made here.
+/// All refusals of this module are defined here.
 public struct AdministrationFault: Error, Equatable, Sendable {
     public let status: UInt16
-    /// A fixed code, for programs.
+    /// A constant code for programs.
     public let error: String
-    /// One sentence, for people.
+    /// A sentence for people.
     public let description: String
 
     public init(_ status: UInt16, _ error: String, _ description: String) {
@@ -36,14 +36,16 @@ extension AdministrationFault {
     static let storeUnavailable = Self(
         503, "store_unavailable",
         "The store is not available; see `attestgate status`. It is unknown whether the change was made.")
-    /// The same where nothing was to be changed.
-    static let storeUnreadable = Self(
+    /// An unavailable store during an operation that changes nothing.
+    private static let storeUnreadable = Self(
         503, "store_unavailable", "The store is not available; see `attestgate status`. Nothing can be read.")
-    static let doorReplaced = Self(
+    static let accessPointReplaced = Self(
         503, "busy", "The configuration changed during the request, or the gateway is stopping; nothing was changed.")
     static let busy = Self(503, "busy", "The queue of operations is full; nothing was changed.")
 
-    /// - Parameter difference: `with another certificate key`.
+    /// Returns a refusal for a device with other keys.
+    ///
+    /// - Parameter difference: A text such as `with another certificate key`.
     static func registeredOtherwise(device: Int64, _ difference: String) -> Self {
         Self(409, "key_registered", "The hardware key is already registered as device \(device), \(difference).")
     }
@@ -75,7 +77,7 @@ extension AdministrationFault {
 }
 
 extension RegistryCommand {
-    /// Whether something may be different afterwards.
+    /// Whether the operation may change something.
     var changesRegistry: Bool {
         switch self {
         case .list, .listPending, .show, .listRevokedCertificates, .receiptFigures, .export, .count: false
@@ -92,7 +94,7 @@ extension AdministrationFault: Codable {
         case description = "error_description"
     }
 
-    /// The status stands in the head of an answer, not in its body.
+    /// Parses the body of an answer, whose head has the status.
     init(status: UInt16, content: [UInt8]) throws {
         let decoded = try JSONText.decode(AdministrationFault.self, from: content)
         self.init(status, decoded.error, decoded.description)

@@ -1,13 +1,13 @@
 internal import HTTP
 
-/// What became of one request, or of a connection refused before any. Members mean what those of the access log mean; one that
-/// does not apply is absent.
+/// The decision about a request, or about a connection refused before any. Members have the meaning of those of the
+/// access log. One that does not apply is absent.
 public struct DecisionDocument: Codable, Equatable, Sendable {
-    /// Counts the decisions of this process, from 1.
+    /// The number of the decision in this process, from 1.
     public let number: Int
-    /// RFC 3339 in UTC, with milliseconds.
+    /// The time in RFC 3339, UTC, with milliseconds.
     public let time: String
-    /// `request`, or `connection_refused`.
+    /// The event: `request` or `connection_refused`.
     public let event: String
     /// The client's network, /24 or /48.
     public let client: String
@@ -16,23 +16,23 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
     public let `protocol`: String?
     public let decision: String?
     public let status: Int?
-    /// The code of the denial table, and what the table says of it.
+    /// The code in the denial table, with the table's text.
     public let denial: String?
     public let fault: String?
     public let sentence: String?
-    /// For people; may hold what a client chose.
+    /// A text for people. It may contain what a client sent.
     public let detail: String?
-    /// The keyed id that logs know the device by.
+    /// The device's name in logs.
     public let device: String?
-    /// Its number in the registry.
+    /// The device's number in the registry.
     public let deviceNumber: Int64?
     public let app: String?
     public let upstream: String?
     public let server: String?
-    /// In microseconds.
+    /// The duration in microseconds.
     public let durationUs: Int64?
     public let traceID: String?
-    /// The client left before the response was complete; nil if not.
+    /// True if the client left before the response was complete. Otherwise nil.
     public let aborted: Bool?
 
     public init(
@@ -75,13 +75,14 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
     }
 }
 
-/// The latest decisions beyond one that is known: what `GET /decisions` answers.
+/// The decisions after a known one: the answer to `GET /decisions`.
 public struct DecisionPage: Codable, Equatable, Sendable {
-    /// The number of the last one there is; 0 if there is none.
+    /// The number of the last decision, or 0.
     public let last: Int
-    /// Refusals since the process began that are not listed because they came faster than the client asked for them.
+    /// The number of refusals since the process began that are not listed, because they occurred faster than the client
+    /// read them.
     public let leftOut: UInt64
-    /// Oldest first. A number that is missing was pushed out by later ones.
+    /// The decisions, oldest first. Missing numbers were displaced by later ones.
     public let decisions: [DecisionDocument]
 
     public init(last: Int, leftOut: UInt64, decisions: [DecisionDocument]) {
@@ -96,13 +97,13 @@ public struct DecisionPage: Codable, Equatable, Sendable {
     }
 }
 
-/// The page, and who says it.
+/// The page with its origin.
 public struct DecisionAnswer: Codable, Equatable, Sendable {
-    /// Changes with each start of the gateway: the numbers then begin again.
+    /// An id that changes with each start of the gateway, when numbers begin again.
     public let run: String
     public let generation: Int
     public let ready: Bool
-    /// Workers that have not answered within a second, and whose decisions are therefore not here yet.
+    /// Workers that did not answer within a second. Their decisions are missing.
     public let silentWorkers: [Int]
     public let page: DecisionPage
 
@@ -128,7 +129,7 @@ public struct DecisionAnswer: Codable, Equatable, Sendable {
         page = try DecisionPage(from: decoder)
     }
 
-    /// One object.
+    /// Encodes one object.
     public func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: CodingKeys.self)
         try members.encode(run, forKey: .run)
@@ -140,9 +141,9 @@ public struct DecisionAnswer: Codable, Equatable, Sendable {
 }
 
 extension AdministrationEndpoint {
-    /// `GET /decisions`.
+    /// Returns the endpoint `GET /decisions`.
     ///
-    /// - Parameter collect: asks the workers for what came after that number; answers through the completion, then or later.
+    /// - Parameter collect: Collects the decisions after this number from the workers, and calls the completion once.
     public static func decisions(
         collecting collect: @escaping (_ after: Int, _ completion: @escaping (DecisionAnswer) -> Void) -> Void
     ) -> AdministrationEndpoint {

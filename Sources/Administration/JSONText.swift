@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// JSON as it is written and read here.
+/// JSON encoding and decoding.
 public enum JSONText {
-    /// Members in the order of their names, so that equal values are equal text.
+    /// Encodes a value. Members are sorted by name, so that equal values have equal texts.
     public static func encode(_ value: some Encodable) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -16,11 +16,11 @@ public enum JSONText {
         try JSONDecoder().decode(type, from: Data(text))
     }
 
-    /// Reads an object of text members, each there once.
+    /// Parses an object of unique text members.
     ///
-    /// - Parameter admitted: the names it may have; any other is refused, for it would be a setting that does nothing.
+    /// - Parameter admitted: The permitted names. Others are refused, because they would have no effect.
     static func members(of text: [UInt8], admitted: [String]) throws(AdministrationFault) -> [String: String] {
-        // NUL is in no JSON text, but in every other encoding that a decoder might guess.
+        // JSON text contains no NUL, but every other encoding that a decoder might detect does.
         guard String(validating: text, as: UTF8.self) != nil, !text.contains(0),
             let members = try? decode([String: String].self, from: text)
         else { throw .badRequest("The content must be a JSON object whose members are text.") }
@@ -28,12 +28,14 @@ public enum JSONText {
             let known = admitted.joined(separator: ", ")
             throw .badRequest("The member '\(unknown.prefix(40))' is unknown; known members are \(known).")
         }
-        // The decoder keeps one of several equal names. In an object of text, each member is two strings.
+        // The decoder keeps one of several equal names. In an object of text, each member has two strings.
         guard strings(in: text) == 2 * members.count else { throw .badRequest("A member occurs twice.") }
         return members
     }
 
-    /// How many strings there are. - Parameter text: well-formed JSON.
+    /// Counts the strings.
+    ///
+    /// - Parameter text: Well-formed JSON.
     private static func strings(in text: [UInt8]) -> Int {
         var quotes = 0
         var isEscaped = false
@@ -41,7 +43,7 @@ public enum JSONText {
             if isEscaped {
                 isEscaped = false
             } else if byte == UInt8(ascii: "\\") {
-                isEscaped = true  // outside of strings there are none
+                isEscaped = true  // outside strings there are none
             } else if byte == UInt8(ascii: "\"") {
                 quotes += 1
             }
@@ -50,14 +52,18 @@ public enum JSONText {
     }
 }
 
-/// Times as RFC 3339 text, in UTC.
+/// Times in RFC 3339, UTC.
 public enum Timestamp {
-    /// `2026-11-21T06:45:00Z`. - Parameter seconds: since 1970-01-01T00:00:00Z.
+    /// Returns a text such as `2026-11-21T06:45:00Z`.
+    ///
+    /// - Parameter seconds: Since 1970-01-01T00:00:00Z.
     static func text(of seconds: Int64) -> String {
         Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
     }
 
-    /// `2026-11-21T06:45:00.123Z`. - Parameter microseconds: since 1970-01-01T00:00:00Z.
+    /// Returns a text such as `2026-11-21T06:45:00.123Z`.
+    ///
+    /// - Parameter microseconds: Since 1970-01-01T00:00:00Z.
     public static func milliseconds(of microseconds: Int64) -> String {
         let rest = String(microseconds / 1_000 % 1_000)
         return text(of: microseconds / 1_000_000).dropLast() + "." + String(repeating: "0", count: 3 - rest.count)

@@ -61,7 +61,7 @@ struct AdministrationServerTests {
         #expect(answer.hasSuffix("\r\n\r\n{\"devices\":[],\"next\":null}\n"))
     }
 
-    // MARK: - Who may ask
+    // MARK: - Authentication
 
     @Test(
         "a request for another host is refused, even if its name resolves to this machine",
@@ -81,7 +81,7 @@ struct AdministrationServerTests {
         #expect(try served.refusal("GET /devices", fields: "oRIGIN: \(origin)\r\n") == "403 origin_refused")
     }
 
-    // MARK: - What may be asked
+    // MARK: - Endpoints
 
     @Test(
         "an unknown path is refused with a code",
@@ -121,7 +121,7 @@ struct AdministrationServerTests {
         #expect(answer == (405, ""))
     }
 
-    // MARK: - Malformed, oversized, slow
+    // MARK: - Malformed, oversized and slow requests
 
     @Test(
         "a malformed request is refused and the connection closed",
@@ -158,7 +158,7 @@ struct AdministrationServerTests {
             "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
                 + "Transfer-Encoding: chunked\r\n\r\n" + String(repeating: chunk, count: 17) + "0\r\n\r\n")
         #expect(try TestAdministration.parse(chunked).status == 413)
-        // Just as much as is taken, and then refused for what it is.
+        // The content has exactly the permitted length and is refused for its form.
         let content = String(repeating: " ", count: 64 * 1024)
         #expect(try served.refusal("POST /devices", content: content) == "400 bad_request")
     }
@@ -219,7 +219,7 @@ struct AdministrationServerTests {
     @Test("idle connections, and those above the limit, are closed")
     func idle() throws {
         let served = try TestAdministration(change: { settings in
-            // The last of all, which is answered, has as long to begin.
+            // The last of all is answered and has the same time to begin.
             settings.keepAliveTimeout = .seconds(2)
             settings.connections = 2
         })

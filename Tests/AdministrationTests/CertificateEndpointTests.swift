@@ -20,7 +20,7 @@ struct CertificateEndpointTests {
         try #require(CertificateSerial([1, UInt8(number >> 8), UInt8(number & 255)]))
     }
 
-    /// A device whose key has as many certificates as that, with the numbers from the first one on.
+    /// Enrols a device whose key has certificates with these serial numbers.
     private func enrol(_ number: UInt8, serials: Range<Int>, in store: RegistryStore) throws -> DeviceID {
         let id = try Sample.initialize(number, in: store)
         let hardwareKey = try store.show(.id(id)).device.identity.hardwareKey
@@ -49,11 +49,11 @@ struct CertificateEndpointTests {
             _ = try administration.revocations()
         }
         let revoked = try {
-            // What is written here need not outlive a power cut, and there is much of it.
+            // There is much to write, and nothing needs to survive a power failure.
             var options = StoreOptions()
             options.durability = .off
             let store = try RegistryStore(path: registryPath, creating: true, options: options)
-            // More than two pages are looked through; those on the list stand before, between and behind the others.
+            // More than two pages are examined. Those on the list are before, between and after the others.
             let ids = try [(1, 0..<3), (2, 3..<1_100), (3, 1_100..<1_102), (4, 1_102..<2_300), (5, 2_300..<2_301)].map {
                 try enrol(UInt8($0.0), serials: $0.1, in: store)
             }

@@ -134,14 +134,14 @@ struct DeviceAdministrationTests {
     func silent() throws {
         let loop = try Loop()
         let file = try SocketFile(path: directory.socket)
-        // Whose loop does not run: the kernel takes connections for it.
+        // The loop does not run, so the kernel accepts the connections.
         let listener = ListeningSocket(loop: loop, socket: try file.listen()) { _, _ in }
         let administration = DeviceAdministration(
             registryPath: registryPath, socketPath: directory.socket, attempts: 2, patience: .milliseconds(50))
         let change = DeviceAdministrationError.gateway(socket: directory.socket, .timeout(mayHaveChanged: true))
         #expect(throws: change) { _ = try administration.perform(.add(try Sample.registration())) }
         #expect(change.description.hasSuffix("did not respond in time; the change may have been made"))
-        // Who only reads is in no doubt about that.
+        // A command that only reads has no doubtful outcome.
         let question = DeviceAdministrationError.gateway(socket: directory.socket, .timeout(mayHaveChanged: false))
         #expect(throws: question) { _ = try administration.perform(.list(after: nil, limit: 1)) }
         #expect(question.description.hasSuffix("did not respond in time"))

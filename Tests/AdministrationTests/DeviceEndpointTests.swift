@@ -141,7 +141,7 @@ struct DeviceEndpointTests {
 
     @Test("a store failure is reported as such, never as success")
     func storeFails() throws {
-        // A full disk.
+        // The disk is full.
         let served = try TestAdministration(maximumPages: 36)
         var added = 0
         var fault: AdministrationClientError?

@@ -25,7 +25,7 @@ struct DeviceImportTests {
             patience: .seconds(30))
     }
 
-    /// With a gateway that runs meanwhile, or without.
+    /// Runs `body` with or without a running gateway.
     private func with<Result>(_ way: Way, _ body: () throws -> Result) throws -> Result {
         let served = way == .gateway ? try TestAdministration(in: directory) : nil
         return try withExtendedLifetime(served) { try body() }
@@ -101,7 +101,7 @@ struct DeviceImportTests {
                     throws: DeviceImportError(
                         reason: .refused(fault), index: 1, tally: tally(before == 1 ? 1 : 0, before == 1 ? 0 : 1))
                 ) { try administration.register([another, registration, last]) { _ in } }
-                // What stands before it is registered, and nothing behind it.
+                // Devices before it are registered, and those after it are not.
                 #expect(try devices().map(\.keyID) == [one, another].map(\.publicKey.id.base64))
             }
         }

@@ -31,7 +31,7 @@ struct ExportReaderTests {
         Array(file.split(separator: UInt8(ascii: "\n")).dropFirst().dropLast())
     }
 
-    /// Hands over a file in pieces of a size.
+    /// Returns a file in pieces of a size.
     private func pieces(_ file: [UInt8], of size: Int) -> () -> [UInt8]? {
         var rest = file[...]
         return {
@@ -42,7 +42,7 @@ struct ExportReaderTests {
 
     private func populate() throws {
         let store = try RegistryStore(path: registryPath, creating: true)
-        // More than a page.
+        // More than one page.
         for _ in 0..<300 { _ = try store.perform(Sample.registration().command).get() }
         _ = try store.perform(.revokeSubject(#require(Fingerprint([UInt8](repeating: 3, count: 32))))).get()
     }
@@ -113,7 +113,7 @@ struct ExportReaderTests {
                 try target.importExport(next: pieces(Array(file.prefix(length)), of: 4_096)) { _ in }
             }
         }
-        // Without the last line feed nothing is missing.
+        // A missing last line feed is permitted.
         _ = try target.importExport(next: pieces(Array(file.dropLast()), of: 4_096)) { _ in }
     }
 
@@ -171,7 +171,7 @@ struct ExportReaderTests {
             query = "?from=\(next)"
         }
         #expect(pages.first?.first?.hasPrefix(#"{"format":"attestgate-registry","version":1,"#) == true)
-        // At most so many rows, the head and the end.
+        // A page has a limited number of rows, with the head and the end.
         #expect(pages.allSatisfy { $0.count <= 258 })
         let devices = pages.joined().filter { $0.hasPrefix(#"{"device":"#) }
         #expect(devices.count == 300)
@@ -182,8 +182,8 @@ struct ExportReaderTests {
             #expect(try served.refusal("GET /registry/export?\(query)") == "400 bad_request")
         }
         #expect(try served.refusal("POST /registry/export") == "405 method_refused")
-        // The audit log has a line at the beginning and at the end of an export, not for each page. A page
-        // that no earlier page has led to counts as an export.
+        // The audit log has a line at the beginning and at the end of an export, not for each page. A page at a
+        // position that no earlier page gave counts as an export.
         let sentences = recorded.lines.map { $0.prefix { $0 != "," } }
         #expect(
             sentences == [

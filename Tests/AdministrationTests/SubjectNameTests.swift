@@ -67,7 +67,7 @@ struct SubjectNameTests {
         do {
             let served = try TestAdministration(
                 in: directory, subjects: Self.subjects, audit: { line in written.withLock { $0 += line } })
-            // But for the time of it.
+            // Only the time differs.
             #expect(try revoke().map(\.device) == revoked.map(\.device))
             #expect(asked == 2)
             withExtendedLifetime(served) {}
@@ -108,7 +108,7 @@ struct SubjectNameTests {
         try expect("400 bad_request", "revocation list begin refused: bad_request") {
             try served.refusal("POST /\(number)", content: "{}")
         }
-        // Who only looks changes nothing.
+        // A read changes nothing.
         written.withLock { $0 = [] }
         #expect(try served.refusal("GET /devices/bogus") == "400 bad_request")
         #expect(written.withLock { $0.isEmpty })

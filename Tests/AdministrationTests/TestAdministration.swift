@@ -9,7 +9,7 @@ import Vocabulary
 @testable import Registry
 @testable import Server
 
-/// A registry, and its administration served on a thread, in a directory of their own.
+/// A registry in a temporary directory, with its administration served on a thread.
 final class TestAdministration {
     let directory: SocketDirectory
     let registry: DeviceRegistry
@@ -73,7 +73,7 @@ final class TestAdministration {
         registry.stop()
     }
 
-    /// How the server's thread has started.
+    /// The result of starting the server's thread.
     private final class Shared: Sendable {
         private let result: Mutex<Result<Bool, any Error>?>
         private let completed: DispatchSemaphore
@@ -94,11 +94,11 @@ final class TestAdministration {
         }
     }
 
-    // MARK: - Asking it
+    // MARK: - Requests
 
     var client: AdministrationClient { AdministrationClient(socketPath: socketPath) }
 
-    /// Sends bytes and returns all that comes back, until the server closes.
+    /// Sends bytes and returns everything received until the server closes.
     func exchange(_ bytes: String) throws -> String {
         let client = try RawClient(loop: try Loop(), socketPath: socketPath)
         client.send(bytes)
@@ -110,7 +110,7 @@ final class TestAdministration {
         let received: String
     }
 
-    /// A request with `Connection: close`, Host, and more fields. - Returns: status and content.
+    /// Sends a request with `Connection: close`, Host and more fields, and returns status and content.
     func ask(_ line: String, fields: String = "", content: String? = nil) throws -> (status: Int, content: String) {
         var head = "\(line) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)"
         if let content {
@@ -121,14 +121,14 @@ final class TestAdministration {
     }
 
     static func parse(_ response: String) throws -> (status: Int, content: String) {
-        // Swift takes CR LF for one character.
+        // Swift treats CR LF as one character.
         guard response.hasPrefix("HTTP/1.1 "), let status = Int(response.dropFirst(9).prefix(3)),
             let end = response.range(of: "\r\n\r\n")
         else { throw StillOpen(received: response) }
         return (status, String(response[end.upperBound...]))
     }
 
-    /// The member `error` of a refusal.
+    /// Returns the member `error` of a refusal.
     func refusal(_ line: String, fields: String = "", content: String? = nil) throws -> String {
         let answer = try ask(line, fields: fields, content: content)
         let members = try JSONDecoder().decode([String: String].self, from: Data(answer.content.utf8))
@@ -137,9 +137,9 @@ final class TestAdministration {
     }
 }
 
-/// Keys and registrations as an operator has them.
+/// Keys and registrations of an operator.
 enum Sample {
-    /// A fresh key each time.
+    /// Returns a new key each time.
     static func key() throws -> DeviceKey {
         let library = try LibraryContext()
         let pem = try PrivateKey.generateP256(library).pem()
@@ -158,7 +158,9 @@ enum Sample {
 }
 
 extension Sample {
-    /// A pending device, as enrolment makes it. - Parameter number: another one for each device.
+    /// Registers a pending device like enrolment.
+    ///
+    /// - Parameter number: Another number for each device.
     static func initialize(_ number: UInt8, in store: RegistryStore) throws -> DeviceID {
         let key = try key()
         let identity = DeviceIdentity(

@@ -52,7 +52,7 @@ struct TopTests {
         #expect(phase.name == "total" && phase.perSecond == 5)
         #expect(phase.half == 0.001)
         #expect(try abs(#require(phase.most) - 0.0018) < 1e-9)
-        // Beyond the last bound nobody knows how far.
+        // The position within the last bucket is unknown.
         let slow = try #require(figures("", histogram([0, 0, 0, 10])).phases.first)
         #expect(slow.half == 0.004 && slow.nearlyAll == 0.004)
         let none = try #require(figures(histogram([1, 1, 1, 1]), histogram([1, 1, 1, 1])).phases.first)
@@ -81,7 +81,7 @@ struct TopTests {
         #expect(figures("", text).servers.map(\.state) == ["ejected"])
     }
 
-    // MARK: - The page
+    // MARK: - Page
 
     private var status: StatusDocument {
         StatusDocument(

@@ -3,16 +3,16 @@ internal import Registry
 internal import Vocabulary
 
 extension AdministrationEndpoint {
-    /// One page of an export. The store's thread reads it between two commits, for two milliseconds at most.
+    /// Returns the endpoint for one page of an export. The store's thread reads it between two commits, within two
+    /// milliseconds.
     ///
-    /// - Parameter audit: called when an export begins, because an export shows every device, and when its last page is
-    ///   handed out: a client that stops earlier does not have all devices. Also called for a page that continues from
-    ///   a position which no page handed out: a client can make up a position, and one before the first device shows
-    ///   all of them.
+    /// - Parameter audit: Called when an export begins, because it shows every device, and when its last page is sent.
+    ///   A client that stops earlier does not have all devices. It is also called for a position that no page gave: a
+    ///   client can choose one before the first device and so see all.
     static func export(
         performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {
-        let places = ExportPlaces()
+        let places = ExportPositions()
         return AdministrationEndpoint(.get, "/registry/export", query: ["from"], level: .admin) {
             request, reply throws(AdministrationFault) in
             var cursor = ExportCursor.start
@@ -53,9 +53,9 @@ extension AdministrationEndpoint {
     }
 }
 
-/// Positions at which exports that are already logged may continue, each valid for one page. Bounded: an export whose
-/// position was dropped is logged a second time.
-private final class ExportPlaces {
+/// The positions at which logged exports may continue, each valid for one page. Their number is limited. An export
+/// whose position was dropped is logged again.
+private final class ExportPositions {
     private var places: [ExportCursor] = []
     private static let limit = 64
 
@@ -64,7 +64,9 @@ private final class ExportPlaces {
         places.append(place)
     }
 
-    /// - Returns: whether it was handed out, and not taken back since.
+    /// Removes a position.
+    ///
+    /// - Returns: whether it was present.
     func takeBack(_ place: ExportCursor) -> Bool {
         guard let index = places.firstIndex(of: place) else { return false }
         places.remove(at: index)
@@ -72,22 +74,22 @@ private final class ExportPlaces {
     }
 }
 
-/// Some of an export as a running gateway gives it: lines as in the file, and behind them one that says how to go on.
+/// A page of an export by a running gateway: lines of the file, followed by one with the next position.
 struct ExportPageDocument {
     let lines: [ArraySlice<UInt8>]
     let end: End
 
-    /// The last line of a page, which is none of the file's.
+    /// The last line of a page, which does not belong to the file.
     struct End: Codable, Equatable {
-        /// Which registry this is, in hexadecimal.
+        /// The registry's identity in hexadecimal.
         let store: String
-        /// Where the next page begins; null if this was the last.
+        /// The position of the next page. Null after the last.
         let next: String?
 
         func encode(to encoder: any Encoder) throws {
             var members = encoder.container(keyedBy: CodingKeys.self)
             try members.encode(store, forKey: .store)
-            // Null where the encoder that Swift makes would leave it out.
+            // The synthesized encoder would omit null.
             try members.encode(next, forKey: .next)
         }
     }
@@ -102,10 +104,12 @@ struct ExportPageDocument {
         return content + JSONText.encode(end) + [UInt8(ascii: "\n")]
     }
 
-    /// - Returns: nil if it is not as a gateway writes it.
+    /// Parses a page.
+    ///
+    /// - Returns: nil if the form is not a gateway's.
     init?(_ content: [UInt8]) {
         var lines = content.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        // Behind the end of the last line there is nothing.
+        // Nothing follows the end of the last line.
         guard lines.popLast()?.isEmpty == true, let last = lines.popLast(),
             let end = try? JSONText.decode(End.self, from: Array(last))
         else { return nil }
@@ -113,7 +117,7 @@ struct ExportPageDocument {
         self.end = end
     }
 
-    /// Where the next page begins, and nil twice if that cannot be read.
+    /// The position of the next page. The outer optional is nil if it is unreadable.
     var next: ExportCursor?? {
         guard let text = end.next else { return .some(nil) }
         return ExportCursor(text).map { .some($0) }

@@ -2,14 +2,14 @@ internal import Cryptography
 public import Registry
 internal import Vocabulary
 
-// The whole registry as a file: through a running gateway page by page, or from the registry itself.
+// Export of the whole registry to a file: page by page through a running gateway, or directly.
 extension DeviceAdministration {
     /// Writes an export.
     ///
     /// - Parameters:
-    ///   - write: takes the next bytes of the file.
-    ///   - progress: called now and then with what has been written.
-    /// - Throws: what `write` does; `DeviceAdministrationError`. What was written is no export then.
+    ///   - write: Receives the next bytes of the file.
+    ///   - progress: Called periodically with the counts so far.
+    /// - Throws: the errors of `write`, and `DeviceAdministrationError`. The file is then incomplete.
     public func export(
         write: ([UInt8]) throws -> Void, progress: (ExportCounts) -> Void
     ) throws -> ExportCounts {
@@ -39,7 +39,9 @@ extension DeviceAdministration {
         return reader.counts
     }
 
-    /// - Returns: nil if the file is in use, and no gateway answers.
+    /// Begins an export.
+    ///
+    /// - Returns: nil if the file is in use and no gateway answers.
     private func beginExport() throws(DeviceAdministrationError) -> (ExportSource, ExportPageDocument)? {
         if let client {
             do throws(DeviceAdministrationError) {
@@ -55,7 +57,7 @@ extension DeviceAdministration {
     }
 }
 
-/// Where pages come from.
+/// The source of the pages.
 private enum ExportSource {
     case gateway(AdministrationClient)
     case atRest(RegistryAtRest)

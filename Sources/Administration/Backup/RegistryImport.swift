@@ -1,24 +1,23 @@
 public import Cryptography
 public import Registry
 
-// An export becomes a registry: all of it, in one transaction, or nothing.
+// Import of an export into a registry: everything in one transaction, or nothing.
 extension DeviceAdministration {
-    /// What was taken over.
+    /// A summary of an import.
     public struct ImportReport: Sendable {
         public let head: ExportHead
         public let counts: ExportCounts
     }
 
-    /// Takes over an export into a registry that has no devices, which is made if there is none.
+    /// Imports an export into a registry without devices, which is created if there is none.
     ///
-    /// Read once, from the beginning to the end: what it says is visible to others only when the last line has been found to be
-    /// right.
+    /// The file is read once. Others see its content only after the last line was found valid.
     ///
     /// - Parameters:
-    ///   - next: the next bytes of the file; nil at its end.
-    ///   - progress: called now and then with the lines read so far.
-    ///   - complete: called when all of it was found to be right, before any of it counts: from then on it may.
-    /// - Throws: `RegistryImportError`, or what `next` does; nothing has changed then but that an empty registry may have been made.
+    ///   - next: Returns the next bytes of the file, or nil at its end.
+    ///   - progress: Called periodically with the number of lines read.
+    ///   - complete: Called when the whole file was found valid, before the commit.
+    /// - Throws: `RegistryImportError` or the errors of `next`. At most an empty registry was then created.
     public func importExport(
         next: () throws -> [UInt8]?, progress: (Int) -> Void, complete: (ExportHead) -> Void = { _ in }
     ) throws -> ImportReport {
@@ -39,22 +38,22 @@ extension DeviceAdministration {
     }
 }
 
-/// Why nothing was taken over.
+/// The reason why nothing was imported.
 public enum RegistryImportError: Error, Equatable, Sendable {
-    /// What is wrong with the file: the first twenty faults.
+    /// The first twenty faults of the file.
     case faults([RegistrationList.Fault])
-    /// The registry has devices already.
+    /// The registry already has devices.
     case notEmpty
-    /// Gateways, or other commands, use the database now.
+    /// Gateways or other commands are using the database.
     case inUse(connections: Int)
 }
 
-/// One import under way.
+/// The state of one import.
 private struct RegistryImport {
     let reader: ExportReader
     private var faults: [RegistrationList.Fault] = []
     private var readFailure: (any Error)?
-    /// Connections of others to the database.
+    /// The number of other connections to the database.
     var users = 0
 
     private static let faultLimit = 20
@@ -77,10 +76,10 @@ private struct RegistryImport {
                 }
                 rest.removeSubrange(..<start)
                 progress(reader.lines)
-                // The line is longer than any valid one: the boundaries of the lines that follow are unknown.
+                // The line is longer than any valid one, so the boundaries of the following lines are unknown.
                 guard rest.count <= ExportLine.limit else { break }
             }
-            // The end of the file may be the end of a line.
+            // The last line may lack its line end.
             if !rest.isEmpty { try take(rest[...], loading) }
         } catch let error as RegistryLoadError {
             throw error
@@ -100,12 +99,12 @@ private struct RegistryImport {
             record = try reader.append(line)
             if case .device(let device) = record { try reader.check(device) }
         } catch {
-            // After other faults the last line is wrong for no reason of its own.
+            // After other faults, the fault of the last line is only a consequence.
             if faults.isEmpty || !reader.hasEnded { add(reader.lines, error) }
             if faults.count >= Self.faultLimit { throw .abandoned }
             return
         }
-        // Nothing of it will be kept: only further faults are looked for.
+        // Nothing will be kept, so the rest is only searched for faults.
         guard faults.isEmpty else { return }
         do throws(RegistryLoadError) { try loading.add(record, line: reader.lines) } catch {
             guard case .refused(let line, let conflict) = error else { throw error }
@@ -121,7 +120,7 @@ private struct RegistryImport {
         switch error {
         case .notEmpty: return RegistryImportError.notEmpty
         case .refused(let line, let conflict):
-            // Of lines that were written together, when all had been read.
+            // The store reports a line of a batch after the whole batch was read.
             return RegistryImportError.faults([.init(line: line, reason: conflict.description)])
         case .abandoned:
             if users > 0 { return RegistryImportError.inUse(connections: users) }
@@ -131,20 +130,20 @@ private struct RegistryImport {
     }
 }
 
-/// Reads an export line by line, as it is written and as it is taken over: the form of each line, their order, and in the end that
-/// they are those that were written, all of them.
+/// A reader of exports, line by line, for writing and importing. It checks the form of each line, their order, and at
+/// the end that no line is missing or changed.
 public final class ExportReader {
-    /// Lines read so far.
+    /// The number of lines read.
     public private(set) var lines = 0
-    /// What there was to begin with.
+    /// The first line.
     public private(set) var head: ExportHead?
     public var counts: ExportCounts { order.counts }
-    /// Whether the last line was there.
+    /// Whether the last line was read.
     var hasEnded: Bool { order.hasEnded }
 
     private let library: LibraryContext
     private var order = ExportOrder()
-    /// Of the lines so far; nil once it was taken.
+    /// The digest of the lines read. Nil after it was taken.
     private var digest: RunningDigest<32>?
 
     public init(_ library: LibraryContext) throws(CryptographyError) {
@@ -152,7 +151,9 @@ public final class ExportReader {
         digest = try .sha256(library)
     }
 
-    /// Reads the next line. - Parameter text: without its end.
+    /// Reads the next line.
+    ///
+    /// - Parameter text: The line without its end.
     public func append(_ text: ArraySlice<UInt8>) throws(ExportFault) -> ExportRecord {
         lines += 1
         let record: ExportRecord
@@ -174,12 +175,12 @@ public final class ExportReader {
         return record
     }
 
-    /// At the end of the file.
+    /// Checks that the file is complete, at its end.
     public func finish() throws(ExportFault) {
         guard order.hasEnded else { throw ExportFault("the last line is missing: the file is truncated") }
     }
 
-    /// The last line of those that were read so far. Nothing can be read behind it.
+    /// Returns the last line for the lines read. Nothing can be read after it.
     func makeEnd() throws(ExportFault) -> ExportEnd { ExportEnd(counts: counts, digest: try takeDigest()) }
 
     private func digest(_ text: ArraySlice<UInt8>) throws(ExportFault) {
@@ -196,7 +197,7 @@ public final class ExportReader {
         throw ExportFault("there is data after the last line")
     }
 
-    /// Whether the device's hardware key is a key, and the one it is known by: nothing in a registry is looked at again.
+    /// Checks that the hardware key is valid and matches its key id. A registry never checks its content again.
     func check(_ device: ExportedDevice) throws(ExportFault) {
         let key: DeviceKey
         do throws(DeviceKeyFault) { key = try DeviceKey(point: device.identity.point.bytes, library) } catch {

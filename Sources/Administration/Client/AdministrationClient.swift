@@ -4,12 +4,14 @@ internal import HTTP
 internal import Registry
 internal import Vocabulary
 
-/// Speaks to the administration of a running gateway. Blocks the thread, but never for longer than its patience.
+/// A client of a running gateway's administration. It blocks the thread for a limited time.
 public struct AdministrationClient: Sendable {
     let socketPath: String
     private let patience: TimeSpan
 
-    /// - Parameter patience: for a whole operation.
+    /// Creates a client.
+    ///
+    /// - Parameter patience: The timeout of a whole operation.
     public init(socketPath: String, patience: TimeSpan = .seconds(10)) {
         self.socketPath = socketPath
         self.patience = patience
@@ -21,7 +23,7 @@ public struct AdministrationClient: Sendable {
         return answer
     }
 
-    /// The absolute path of the conf file that the gateway was started with, and reads in every reload.
+    /// Returns the absolute path of the gateway's conf file, which every reload reads.
     public func configurationFile() throws(AdministrationClientError) -> String {
         let content = try answered(ClientRequest(.get, "/reload"))
         guard let file = (try? JSONText.decode([String: String].self, from: content))?["file"] else {
@@ -39,7 +41,9 @@ public struct AdministrationClient: Sendable {
         return document
     }
 
-    /// Has the gateway give way to a new process. - Returns: the process that serves then.
+    /// Starts a new process that replaces the gateway.
+    ///
+    /// - Returns: the id of the process that then serves.
     public func upgrade() throws(AdministrationClientError) -> Int {
         let content = try answered(ClientRequest(.post, "/upgrade"))
         guard let process = (try? JSONText.decode([String: Int].self, from: content))?["process"] else {
@@ -59,24 +63,26 @@ public struct AdministrationClient: Sendable {
         return isFile
     }
 
-    /// What Prometheus would scrape.
+    /// Returns the metrics in Prometheus' format.
     public func metrics() throws(AdministrationClientError) -> String {
         String(decoding: try answered(ClientRequest(.get, "/metrics")), as: UTF8.self)
     }
 
-    /// How the gateway fares.
+    /// Returns the gateway's status.
     public func status() throws(AdministrationClientError) -> StatusDocument {
         let content = try answered(ClientRequest(.get, "/status"))
         guard let status = try? JSONText.decode(StatusDocument.self, from: content) else { throw .malformed }
         return status
     }
 
-    /// Has the store draw a fresh epoch: every challenge and nonce handed out before is refused from then on.
+    /// Draws a new epoch of the store. All earlier challenges and nonces become invalid.
     public func renewEpoch() throws(AdministrationClientError) {
         _ = try answered(ClientRequest(.post, "/registry/renew-epoch"))
     }
 
-    /// Has the registry revoke somebody's devices, and bar new ones. - Returns: those that were not revoked before.
+    /// Revokes a subject's devices and prevents new ones.
+    ///
+    /// - Returns: the devices that were not revoked before.
     public func revoke(_ subject: SubjectName) throws(AdministrationClientError) -> [DeviceDocument] {
         let content = try answered(ClientRequest(.post, "/subjects/revoke", content: subject.json))
         guard let page = try? JSONText.decode(DevicePage.self, from: content) else { throw .malformed }
@@ -92,7 +98,9 @@ public struct AdministrationClient: Sendable {
         return number
     }
 
-    /// Those of the next certificates that are revoked. - Parameter after: where the page before ended.
+    /// Returns revoked certificates of the next page.
+    ///
+    /// - Parameter after: The end of the previous page.
     func revokedCertificates(
         after: CertificateSerial?
     ) throws(AdministrationClientError) -> (certificates: [RevokedCertificate], next: CertificateSerial?) {
@@ -104,7 +112,7 @@ public struct AdministrationClient: Sendable {
         return read
     }
 
-    /// Some of an export.
+    /// Returns a page of an export.
     func exportPage(from cursor: ExportCursor) throws(AdministrationClientError) -> ExportPageDocument {
         let content = try answered(ClientRequest(.get, "/registry/export?from=\(cursor)"))
         guard let page = ExportPageDocument(content) else { throw .malformed }
@@ -130,7 +138,7 @@ public struct AdministrationClient: Sendable {
                 loop: loop, socket: try Socket.connect(to: address), request: request, patience: patience)
         } catch {
             switch error {
-            // No file, nobody behind it, or something that takes no connections of this kind.
+            // There is no file, no listener, or a socket of another kind.
             case .system("connect", let errno): throw .unreachable(errno: errno)
             default: throw .failed("\(error)")
             }
@@ -138,19 +146,31 @@ public struct AdministrationClient: Sendable {
         loop.run()
         return try conversation.outcome.get()
     }
+
+    /// Performs an operation with the errors of the command line.
+    func administer(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
+        do throws(AdministrationClientError) {
+            return try perform(operation)
+        } catch {
+            if case .refused(let fault) = error { throw .refused(fault) }
+            throw .gateway(socket: socketPath, error)
+        }
+    }
 }
 
-/// Why an operation came to nothing.
+/// The reason why an operation failed.
 public enum AdministrationClientError: Error, Equatable, Sendable {
-    /// Nobody serves the socket, or this user may not reach it.
+    /// No process listens at the socket, or this user may not connect.
     case unreachable(errno: Int32)
     /// The gateway refused.
     case refused(AdministrationFault)
-    /// No answer in time. - mayHaveChanged: a change was asked for, which may have been made; who only reads changes nothing.
+    /// There was no answer in time.
+    ///
+    /// - mayHaveChanged: Whether a change was requested, which may have been made.
     case timeout(mayHaveChanged: Bool)
-    /// The connection broke before the answer.
+    /// The connection ended before the answer.
     case disconnected(mayHaveChanged: Bool)
-    /// What answered is no administration of ours.
+    /// The answer is not from an administration of this program.
     case malformed
     case failed(String)
 }

@@ -2,12 +2,12 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 
-/// What a client asks.
+/// A request of a client.
 struct ClientRequest {
     let method: HTTP.Method
-    /// Path and query.
+    /// The path and query.
     let target: String
-    /// JSON; empty if there is none.
+    /// JSON, or empty.
     let content: [UInt8]
 
     init(_ method: HTTP.Method, _ target: String, content: [UInt8] = []) {
@@ -16,7 +16,7 @@ struct ClientRequest {
         self.content = content
     }
 
-    /// Whether something is different when it was done.
+    /// Whether the request may change something.
     var isChange: Bool { method != .get }
 
     func write(to output: inout ByteBuffer) {
@@ -29,7 +29,7 @@ struct ClientRequest {
     }
 }
 
-/// One request and its response, on a connection and a loop of their own; the loop stops when there is an outcome.
+/// One request and its response, with its own connection and loop. The loop stops at the outcome.
 final class ClientConversation: SocketHandler {
     typealias Outcome = Result<(status: UInt16, content: [UInt8]), AdministrationClientError>
 
@@ -43,7 +43,7 @@ final class ClientConversation: SocketHandler {
     private var decoder: ContentDecoder?
     private var content: [UInt8] = []
 
-    /// Several times the largest page.
+    /// Limit of a response's content in bytes: several times the largest page.
     private static let contentLimit = 4 * 1024 * 1024
 
     init(loop: Loop, socket: consuming Socket, request: ClientRequest, patience: TimeSpan) {
@@ -62,7 +62,7 @@ final class ClientConversation: SocketHandler {
 
     override func writable() {
         if !output.isEmpty, case .failed = send(from: &output) {
-            // An answer may have come before the end was seen: reading tells.
+            // An answer may have arrived before the connection's end was noticed. Reading will show it.
             output.removeAll()
         }
         if output.isEmpty { wantWrite(false) }
@@ -78,6 +78,8 @@ final class ClientConversation: SocketHandler {
 
     override func deadlinePassed() { finish(.failure(.timeout(mayHaveChanged: isChange))) }
 
+    /// Continues the conversation.
+    ///
     /// - Returns: whether there may be more to do now.
     private func advance() -> Bool {
         do throws(MessageFault) {
@@ -113,5 +115,30 @@ final class ClientConversation: SocketHandler {
         self.outcome = outcome
         close()
         loop.stop()
+    }
+}
+
+extension DeviceOperation {
+    /// The request for a running gateway.
+    var request: ClientRequest {
+        switch self {
+        case .add(let registration): ClientRequest(.post, "/devices", content: registration.json)
+        case .list(let after, let limit):
+            ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
+        case .listPending(let after, let limit):
+            ClientRequest(.get, "/devices?state=pending&after=\(after?.number ?? 0)&limit=\(limit)")
+        case .approve(let device): ClientRequest(.post, "/devices/\(device.segment)/approve")
+        case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
+        case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
+        case .restore(let device): ClientRequest(.post, "/devices/\(device.segment)/restore")
+        }
+    }
+
+    /// Parses a running gateway's answer.
+    func answer(_ content: [UInt8]) throws -> DeviceAnswer {
+        switch self {
+        case .list, .listPending: .page(try JSONText.decode(DevicePage.self, from: content))
+        default: .device(try JSONText.decode(DeviceDocument.self, from: content))
+        }
     }
 }

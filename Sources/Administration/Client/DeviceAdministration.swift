@@ -4,19 +4,22 @@ internal import Foundation
 public import Registry
 public import Vocabulary
 
-/// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
+/// Operations of the command line on the registry and its devices, through a running gateway or directly on the
+/// registry's file.
 public struct DeviceAdministration: Sendable {
     let registryPath: String?
     let witness: WitnessSettings?
     let socketPath: String?
-    /// Only for exports and imports: devices in a database are administered through a gateway.
+    /// The database, only for exports and imports. Its devices are administered through a gateway.
     let database: PostgreSQLSettings?
 
+    /// Creates a value.
+    ///
     /// - Parameters:
-    ///   - registryPath: the registry's file; nil if it is none, so that only a running gateway can be asked.
-    ///   - witness: what the file is compared with.
-    ///   - socketPath: where a running gateway serves its administration; nil if it serves none.
-    ///   - database: where the registry lies if it is no file.
+    ///   - registryPath: The registry's file. Nil for a database, so that only a running gateway can be asked.
+    ///   - witness: The witness with which the file is compared.
+    ///   - socketPath: The administration socket of a running gateway. Nil if there is none.
+    ///   - database: The database, if the registry is not a file.
     public init(
         registryPath: String?, witness: WitnessSettings?, socketPath: String?, database: PostgreSQLSettings? = nil
     ) {
@@ -37,8 +40,8 @@ public struct DeviceAdministration: Sendable {
         self.patience = patience
     }
 
-    /// How often to look again while somebody has the file and nobody the socket: a gateway that is starting, or another
-    /// command.
+    /// The number of attempts while the file is locked and no process answers at the socket. A gateway may be starting,
+    /// or another command running.
     let attempts: Int
     let patience: TimeSpan
 
@@ -52,14 +55,13 @@ public struct DeviceAdministration: Sendable {
                     guard error.isUnreachable else { throw error }
                 }
             }
-            // Only adding makes a registry: the others would answer from an empty one what is a wrong path.
+            // Only adding creates a registry. For other operations, an empty one would hide a wrong path.
             return try open(creating: operation.isAddition)
                 .map { store throws(DeviceAdministrationError) in try operation.performed(on: store) }
         }
     }
 
-    /// Draws a fresh epoch: every challenge and nonce handed out before is refused from then on, and so is every proof made
-    /// with one.
+    /// Draws a new epoch. All earlier challenges, nonces and proofs become invalid.
     public func renewEpoch() throws(DeviceAdministrationError) {
         try ask { client throws(AdministrationClientError) in
             try client.renewEpoch()
@@ -68,10 +70,10 @@ public struct DeviceAdministration: Sendable {
         }
     }
 
-    /// Revokes all devices that were admitted for somebody, and bars new ones, for good.
+    /// Permanently revokes all devices of a subject and prevents new ones.
     ///
-    /// - Parameter subjects: the names by which the registry knows people, and the check value of the secret they are made with; asked for
-    ///   only if no gateway runs, which has them.
+    /// - Parameter subjects: Returns the pseudonym key and the check value of its secret. It is called only if no
+    ///   gateway runs.
     /// - Returns: the devices that were not revoked before.
     public func revoke(
         _ subject: SubjectName,
@@ -83,7 +85,7 @@ public struct DeviceAdministration: Sendable {
             let (names, check) = try subjects()
             let known: Fingerprint?
             do throws(StoreError) { known = try store.secretCheck() } catch { throw .unavailable(store) }
-            // Under another name nobody would be found, and somebody else barred.
+            // With another secret, the wrong pseudonym would be revoked.
             guard known == nil || known == check else {
                 throw .failed("the registry uses another secret than the conf file's: nothing was changed")
             }
@@ -93,12 +95,12 @@ public struct DeviceAdministration: Sendable {
         }
     }
 
-    /// What the next revocation list of the GMS CA is to say: a number that none before had, and the certificates.
+    /// Returns the content of the GMS CA's next revocation list: a new number and the certificates.
     public func revocations()
         throws(DeviceAdministrationError) -> (number: Int64, certificates: [RevokedCertificate])
     {
         try ask { client throws(AdministrationClientError) in
-            // The number first: what a list with a greater number says was read later.
+            // The number is drawn first, so that a list with a greater number has newer content.
             let number = try client.drawRevocationListNumber()
             var certificates: [RevokedCertificate] = []
             var next: CertificateSerial?
@@ -127,10 +129,11 @@ public struct DeviceAdministration: Sendable {
         }
     }
 
-    /// Registers devices, in their order. One that is registered already, with the same keys, is skipped.
+    /// Registers devices in order. A device that is already registered with the same keys is skipped.
     ///
-    /// - Parameter progress: called now and then.
-    /// - Throws: at the first device that is refused, or registered otherwise; those before it stay registered.
+    /// - Parameter progress: Called periodically.
+    /// - Throws: at the first device that is refused or registered with other keys. The devices before it stay
+    ///   registered.
     public func register(
         _ registrations: [DeviceRegistration], progress: @escaping (DeviceImportTally) -> Void
     ) throws(DeviceImportError) -> DeviceImportTally {
@@ -148,7 +151,7 @@ extension DeviceOperation {
         if case .add = self { true } else { false }
     }
 
-    /// On a store that nobody else has.
+    /// Performs the operation on a store without other users.
     func performed(on store: RegistryStore) throws(DeviceAdministrationError) -> DeviceAnswer {
         // A store answers at once.
         var result = Result<DeviceAnswer, AdministrationFault>.failure(.storeUnavailable)
@@ -165,11 +168,13 @@ extension DeviceOperation {
     }
 }
 
-/// Who is asked: a gateway that runs, or the registry itself.
+/// Selection of the target: a running gateway, or the registry itself.
 extension DeviceAdministration {
+    /// Performs an operation.
+    ///
     /// - Parameters:
-    ///   - gateway: asks a gateway that runs; not called if there is none.
-    ///   - file: uses the registry's file, which must be there, if none does.
+    ///   - gateway: Asks a running gateway. It is not called if there is none.
+    ///   - file: Uses the registry's file if no gateway runs. The file must exist.
     func ask<Answer>(
         _ gateway: (AdministrationClient) throws(AdministrationClientError) -> Answer,
         file: (RegistryStore) throws(DeviceAdministrationError) -> Answer
@@ -202,7 +207,7 @@ extension DeviceAdministration {
                 if let socketPath {
                     let client = AdministrationClient(socketPath: socketPath, patience: patience)
                     do throws(DeviceAdministrationError) {
-                        // What is asked does not matter, only that somebody answers.
+                        // The question does not matter, only that a process answers.
                         _ = try client.administer(.list(after: nil, limit: 1))
                         return .gateway(client)
                     } catch {
@@ -216,7 +221,9 @@ extension DeviceAdministration {
         }
     }
 
-    /// - Parameter attempt: returns nil if the file is in use, and no gateway answers.
+    /// Repeats an attempt until it succeeds or time is up.
+    ///
+    /// - Parameter attempt: Returns nil if the file is in use and no gateway answers.
     func patiently<Answer>(
         _ attempt: () throws(DeviceAdministrationError) -> Answer?
     ) throws(DeviceAdministrationError) -> Answer {
@@ -228,14 +235,15 @@ extension DeviceAdministration {
         throw .locked(registry: registryPath ?? "the registry", socket: socketPath)
     }
 
-    /// Asks a gateway that may run.
+    /// A client of the gateway that may be running.
     var client: AdministrationClient? {
         socketPath.map { AdministrationClient(socketPath: $0, patience: patience) }
     }
 
-    /// The registry itself. - Returns: nil if its file is in use.
+    /// Opens the registry itself.
     ///
-    /// - Parameter isLoading: whether it is for an import, which makes it where there is none.
+    /// - Parameter isLoading: Whether it is for an import, which creates a missing registry.
+    /// - Returns: nil if its file is in use.
     func openAtRest(isLoading: Bool) throws(DeviceAdministrationError) -> RegistryAtRest? {
         guard let database else {
             return try open(creating: isLoading, isLoading: isLoading).map { RegistryAtRest($0) }
@@ -247,7 +255,9 @@ extension DeviceAdministration {
         }
     }
 
-    /// - Returns: nil if the file is in use.
+    /// Opens the registry's file.
+    ///
+    /// - Returns: nil if it is in use.
     func open(creating: Bool, isLoading: Bool = false) throws(DeviceAdministrationError) -> RegistryStore? {
         guard let registryPath else {
             throw .failed(
@@ -262,18 +272,6 @@ extension DeviceAdministration {
         } catch {
             if case .locked = error { return nil }
             throw .store(error.description)
-        }
-    }
-}
-
-extension AdministrationClient {
-    /// The same as `perform`, its errors as the command line tells them.
-    func administer(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
-        do throws(AdministrationClientError) {
-            return try perform(operation)
-        } catch {
-            if case .refused(let fault) = error { throw .refused(fault) }
-            throw .gateway(socket: socketPath, error)
         }
     }
 }

@@ -1,22 +1,22 @@
 internal import Foundation
 internal import Registry
 
-/// Why a command came to nothing.
+/// The reason why a command failed.
 public enum DeviceAdministrationError: Error, Equatable, Sendable {
     case refused(AdministrationFault)
-    /// Somebody has the registry, and does not answer.
+    /// Another process has the registry open and does not answer.
     case locked(registry: String, socket: String?)
     case gateway(socket: String, AdministrationClientError)
     /// The registry's file cannot be used.
     case store(String)
-    /// For another reason.
+    /// Another reason.
     case failed(String)
 
     var isUnreachable: Bool {
         if case .gateway(_, .unreachable) = self { true } else { false }
     }
 
-    /// With the store's own words, if it has some.
+    /// Returns the error of a store, with the store's own text if it has one.
     static func unavailable(_ store: RegistryStore) -> Self {
         guard let reason = store.lastFault else { return .refused(.storeUnavailable) }
         return .store("\(store.path): \(reason)")
@@ -24,7 +24,7 @@ public enum DeviceAdministrationError: Error, Equatable, Sendable {
 }
 
 extension DeviceAdministrationError: CustomStringConvertible {
-    /// For people.
+    /// A message for people.
     public var description: String {
         switch self {
         case .refused(let fault): return fault.description

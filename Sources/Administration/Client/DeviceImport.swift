@@ -1,32 +1,32 @@
 internal import Registry
 
-/// What an import has done so far.
+/// The progress of an import.
 public struct DeviceImportTally: Equatable, Sendable, Encodable {
     public internal(set) var registered = 0
-    /// Registered before, with the same keys.
+    /// The number of devices that were registered before with the same keys.
     public internal(set) var skipped = 0
 
-    /// Devices dealt with: the index of the next one.
+    /// The number of processed devices, which is the index of the next one.
     public var done: Int { registered + skipped }
 }
 
-/// Why an import came to nothing, or ended early. What was registered stays; the import may be run again.
+/// The reason why an import failed or ended early. Registered devices stay, and the import may be repeated.
 public struct DeviceImportError: Error, Equatable, Sendable {
     public let reason: DeviceAdministrationError
-    /// The device concerned, counted from 0; nil if it was none.
+    /// The index of the device, counted from 0. Nil if the failure concerns none.
     public let index: Int?
     public let tally: DeviceImportTally
 }
 
-/// Registers many devices, in their order, up to the first that is refused.
+/// Registration of many devices in order, up to the first that is refused.
 struct DeviceImport {
     private let registrations: [DeviceRegistration]
     private let progress: (DeviceImportTally) -> Void
     private(set) var tally = DeviceImportTally()
 
-    /// Devices in one transaction on the file: then a sync costs each of them little.
+    /// Devices per transaction on the file, so that they share the cost of a sync.
     private static let slice = 500
-    /// Pages of 4 KiB in the write-ahead log beyond which it is moved into the file.
+    /// Size of the write-ahead log in pages of 4 KiB above which it is moved into the file.
     private static let logBound = 8_192
 
     init(_ registrations: [DeviceRegistration], progress: @escaping (DeviceImportTally) -> Void) {
@@ -34,7 +34,7 @@ struct DeviceImport {
         self.progress = progress
     }
 
-    /// Through a running gateway. It commits each device by itself, between the counters of its traffic.
+    /// Registers through a running gateway. It commits each device separately, between the counters of its traffic.
     mutating func run(through client: AdministrationClient) throws(DeviceImportError) {
         while tally.done < registrations.count {
             do throws(DeviceAdministrationError) {
@@ -47,7 +47,7 @@ struct DeviceImport {
         }
     }
 
-    /// On the file, while nobody else has it.
+    /// Registers on the file, without other users.
     mutating func run(on store: RegistryStore) throws(DeviceImportError) {
         while tally.done < registrations.count {
             let slice = registrations[tally.done...].prefix(Self.slice)
@@ -59,7 +59,7 @@ struct DeviceImport {
                 refusal = outcome.refusal
                 if store.logPages > Self.logBound { try store.checkpoint() }
             } catch {
-                // The whole slice was undone, or it is unknown whether it was: no device in particular.
+                // The whole slice was undone, or its outcome is unknown, so the failure concerns no single device.
                 throw DeviceImportError(reason: .unavailable(store), index: nil, tally: tally)
             }
             if let refusal {
@@ -71,9 +71,9 @@ struct DeviceImport {
         }
     }
 
-    /// Continues after a refused device if that device is already registered with the same values.
+    /// Skips a refused device if it is already registered with the same values.
     ///
-    /// - Throws: for a device that is registered otherwise.
+    /// - Throws: for a device that is registered with other values.
     private mutating func skip(
         _ error: DeviceAdministrationError,
         _ perform: (DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer
@@ -93,19 +93,5 @@ struct DeviceImport {
             }
         }
         throw DeviceImportError(reason: reason, index: tally.done, tally: tally)
-    }
-}
-
-extension DeviceDocument {
-    /// What is not as it would have been registered; nil if all of it is. Whether it was revoked since is not asked.
-    fileprivate func difference(from registration: DeviceRegistration) -> String? {
-        // Its key id is the one it was found by.
-        if appID != registration.app.description { return "for the app '\(appID)'" }
-        if platform != registration.platform.rawValue { return "for the platform '\(platform)'" }
-        if environment != registration.environment.rawValue { return "for the environment '\(environment)'" }
-        let isBound = bindings?.contains {
-            $0.keyID == registration.certificateKey.id.base64 && $0.endedAt == nil
-        }
-        return isBound == true ? nil : "with another certificate key"
     }
 }

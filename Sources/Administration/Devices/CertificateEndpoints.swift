@@ -3,7 +3,7 @@ internal import HTTP
 internal import Registry
 internal import Vocabulary
 
-/// What a revocation list is made of. Signing it is for those who have the CA's key.
+/// The endpoints for the content of a revocation list. The owner of the CA's key signs it.
 enum CertificateEndpoints {
     static func all(
         performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
@@ -52,18 +52,18 @@ enum CertificateEndpoints {
     }
 }
 
-/// Some of the certificates that are revoked, as JSON.
+/// A page of revoked certificates as JSON.
 struct RevokedCertificatesDocument: Codable, Equatable {
     let certificates: [Entry]
-    /// The serial number after which the next page begins; null if this was the last.
+    /// The serial number after which the next page begins. Null for the last page.
     let next: String?
 
     struct Entry: Codable, Equatable {
-        /// Upper-case hexadecimal.
+        /// The serial number in upper-case hexadecimal.
         let serial: String
-        /// RFC 3339, in UTC.
+        /// The time in RFC 3339, UTC.
         let revokedAt: String
-        /// As RFC 5280 section 5.3.1 names it.
+        /// The reason with its name in RFC 5280 section 5.3.1.
         let reason: String
 
         private enum CodingKeys: String, CodingKey {
@@ -72,7 +72,8 @@ struct RevokedCertificatesDocument: Codable, Equatable {
         }
     }
 
-    /// Certificates, revoked or not, that are looked through for a page: the store's thread does so between two commits.
+    /// The number of certificates, revoked or not, examined for a page. The store's thread examines them between two
+    /// commits.
     static let pageSize = 1_000
 
     init(_ page: RevokedCertificatePage) {
@@ -86,11 +87,13 @@ struct RevokedCertificatesDocument: Codable, Equatable {
     func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: CodingKeys.self)
         try members.encode(certificates, forKey: .certificates)
-        // Null where the encoder that Swift makes would leave it out.
+        // The synthesized encoder would omit null.
         try members.encode(next, forKey: .next)
     }
 
-    /// - Returns: nil if it is not as a gateway writes it.
+    /// Returns the content of the page.
+    ///
+    /// - Returns: nil if the form is not a gateway's.
     func read() -> (certificates: [RevokedCertificate], next: CertificateSerial?)? {
         var read: [RevokedCertificate] = []
         for entry in certificates {
@@ -102,7 +105,7 @@ struct RevokedCertificatesDocument: Codable, Equatable {
                 RevokedCertificate(serial: serial, revokedAt: Int64(time.timeIntervalSince1970), reason: reason))
         }
         let next = next.map { CertificateSerial($0) }
-        // A page after one that cannot be read would be lost.
+        // An unreadable position would lose the following pages.
         if let next, next == nil { return nil }
         return (read, next ?? nil)
     }

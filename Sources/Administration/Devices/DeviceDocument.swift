@@ -2,8 +2,8 @@ internal import Foundation
 internal import Registry
 internal import Vocabulary
 
-/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings`,
-/// `receipt` and `os_version`.
+/// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`
+/// and `os_version`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -11,25 +11,25 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let appID: String
     public let platform: String
     public let environment: String
-    /// `pending`, `active` or `revoked`.
+    /// The state: `pending`, `active` or `revoked`.
     public let state: String
-    /// RFC 3339, in UTC.
+    /// The time of registration in RFC 3339, UTC.
     public let registeredAt: String
-    /// RFC 3339, in UTC; null if no operator has approved it.
+    /// The time of approval in RFC 3339, UTC. Null if no operator has approved the device.
     public let approvedAt: String?
-    /// RFC 3339, in UTC; null unless revoked.
+    /// The time of revocation in RFC 3339, UTC. Null unless revoked.
     public let revokedAt: String?
-    /// The highest value accepted.
+    /// The highest accepted counter.
     public let counter: UInt32
-    /// Whom it was admitted for: base64 of the pseudonym; null if no token named anybody.
+    /// Base64 of the pseudonym of the person it was admitted for. Null if no token named one.
     public let subject: String?
-    /// What its key has shown about the app, by Apple's names, and is held to; nil from gateways that do not look.
+    /// The extensions that the key must show, with Apple's names. Nil from gateways that do not check them.
     public let shownExtensions: [String]?
-    /// Oldest first. Not there in pages.
+    /// The bindings, oldest first. Absent in pages.
     public let bindings: [BindingDocument]?
-    /// Null if none came with its attestation. Not there in pages.
+    /// The receipt. Null if the attestation had none. Absent in pages.
     public let receipt: ReceiptDocument?
-    /// The system version that its attestation states; null if it states none. Not there in pages.
+    /// The system version in the attestation. Null if it states none. Absent in pages.
     public let systemVersion: String?
 
     private enum CodingKeys: String, CodingKey {
@@ -80,7 +80,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         try members.encode(environment, forKey: .environment)
         try members.encode(state, forKey: .state)
         try members.encode(registeredAt, forKey: .registeredAt)
-        // Null where the encoder that Swift makes would leave it out.
+        // The synthesized encoder would omit null.
         try members.encode(approvedAt, forKey: .approvedAt)
         try members.encode(revokedAt, forKey: .revokedAt)
         try members.encode(counter, forKey: .counter)
@@ -91,6 +91,18 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             try members.encode(receipt, forKey: .receipt)
             try members.encode(systemVersion, forKey: .systemVersion)
         }
+    }
+
+    /// Returns the difference between device and registration, or nil. Later revocation is ignored.
+    func difference(from registration: DeviceRegistration) -> String? {
+        // The key id is equal, because the device was found by it.
+        if appID != registration.app.description { return "for the app '\(appID)'" }
+        if platform != registration.platform.rawValue { return "for the platform '\(platform)'" }
+        if environment != registration.environment.rawValue { return "for the environment '\(environment)'" }
+        let isBound = bindings?.contains {
+            $0.keyID == registration.certificateKey.id.base64 && $0.endedAt == nil
+        }
+        return isBound == true ? nil : "with another certificate key"
     }
 }
 
@@ -106,11 +118,11 @@ extension ShownExtensions {
 public struct BindingDocument: Codable, Equatable, Sendable {
     /// Base64 of the certificate key's id.
     public let keyID: String
-    /// RFC 3339, in UTC.
+    /// The time of creation in RFC 3339, UTC.
     public let createdAt: String
-    /// RFC 3339, in UTC; null while the binding is active.
+    /// The time at which the binding was ended, in RFC 3339, UTC. Null while it is active.
     public let endedAt: String?
-    /// RFC 3339, in UTC: when it ends by itself, or did; null if nothing ends it.
+    /// The time at which the binding ends or ended by itself, in RFC 3339, UTC. Null if there is none.
     public let endsAt: String?
 
     private enum CodingKeys: String, CodingKey {
@@ -136,19 +148,19 @@ public struct BindingDocument: Codable, Equatable, Sendable {
     }
 }
 
-/// What is known of the newest receipt of a device. Times are RFC 3339, in UTC.
+/// The newest receipt of a device. Times are in RFC 3339, UTC.
 public struct ReceiptDocument: Codable, Equatable, Sendable {
-    /// How many keys the phone had attested lately; null if the receipt does not say.
+    /// The number of recently attested keys of the phone. Null if the receipt states none.
     public let riskMetric: UInt32?
-    /// When it was made; null until somebody has looked.
+    /// The time of creation. Null until the receipt was examined.
     public let createdAt: String?
-    /// When it is looked at next; null if never.
+    /// The time of the next examination. Null for never.
     public let nextAt: String?
-    /// When a newer one was last asked for; null if never.
+    /// The time of the last request for a newer receipt. Null for never.
     public let askedAt: String?
-    /// What came of it last, as `ReceiptOutcome` has it; null if nothing has yet.
+    /// The last outcome, as in `ReceiptOutcome`. Null before the first.
     public let outcome: String?
-    /// How often in a row nothing good has come of it.
+    /// The number of successive failures.
     public let failures: Int
 
     private enum CodingKeys: String, CodingKey {
@@ -179,13 +191,15 @@ public struct ReceiptDocument: Codable, Equatable, Sendable {
     }
 }
 
-/// Some devices, in the order of their numbers.
+/// A page of devices in the order of their numbers.
 public struct DevicePage: Codable, Equatable, Sendable {
     public let devices: [DeviceDocument]
-    /// The device number after which the next page begins; null if there is none.
+    /// The device number after which the next page begins. Null for the last page.
     public let next: Int64?
 
-    /// - Parameter devices: one more than the limit, if there are so many.
+    /// Creates a page.
+    ///
+    /// - Parameter devices: One device more than the limit, if there are as many.
     init(_ devices: [Device], limit: Int) {
         self.devices = devices.prefix(limit).map { DeviceDocument($0) }
         next = devices.count > limit ? self.devices.last?.device : nil

@@ -2,11 +2,13 @@ internal import Cryptography
 internal import HTTP
 internal import Registry
 
-/// Operations on devices as requests: here the server's way to read them, below the client's way to write them.
+/// The server's side of operations on devices as requests. `DeviceOperation.request` is the client's side.
 enum DeviceEndpoints {
     typealias Perform = (RegistryCommand, @escaping DeviceOperation.Completion<RegistryReply>) -> Void
 
-    /// - Parameter audit: called for each requested change.
+    /// Returns all endpoints.
+    ///
+    /// - Parameter audit: Called for each requested change.
     static func all(
         performing perform: @escaping Perform, _ library: LibraryContext, audit: @escaping (AdministrationAct) -> Void
     ) -> [AdministrationEndpoint] {
@@ -51,7 +53,7 @@ enum DeviceEndpoints {
         ]
     }
 
-    /// By its number alone: a key id is what services and logs must not know a device by.
+    /// Returns the line of the audit log. It names a device by its number only, because logs must not contain key ids.
     private static func act(
         _ change: String, of number: String?, _ result: Result<DeviceAnswer, AdministrationFault>, by peer: String
     ) -> AdministrationAct {
@@ -96,54 +98,10 @@ enum DeviceEndpoints {
     }
 }
 
-extension DeviceOperation {
-    /// What it changes, for the log; nil if nothing.
-    fileprivate var change: String? {
-        switch self {
-        case .add: "add"
-        case .approve: "approve"
-        case .revoke: "revoke"
-        case .restore: "restore"
-        case .list, .listPending, .show: nil
-        }
-    }
-
-    /// Of the device that it is about, if the operator has named it so: a key id is nothing for the log.
-    fileprivate var number: String? {
-        switch self {
-        case .approve(.number(let id)), .revoke(.number(let id)), .restore(.number(let id)): id.description
-        default: nil
-        }
-    }
-
-    /// The request that asks a running gateway for it.
-    var request: ClientRequest {
-        switch self {
-        case .add(let registration): ClientRequest(.post, "/devices", content: registration.json)
-        case .list(let after, let limit):
-            ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
-        case .listPending(let after, let limit):
-            ClientRequest(.get, "/devices?state=pending&after=\(after?.number ?? 0)&limit=\(limit)")
-        case .approve(let device): ClientRequest(.post, "/devices/\(device.segment)/approve")
-        case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
-        case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
-        case .restore(let device): ClientRequest(.post, "/devices/\(device.segment)/restore")
-        }
-    }
-
-    /// Reads what a running gateway has answered to it.
-    func answer(_ content: [UInt8]) throws -> DeviceAnswer {
-        switch self {
-        case .list, .listPending: .page(try JSONText.decode(DevicePage.self, from: content))
-        default: .device(try JSONText.decode(DeviceDocument.self, from: content))
-        }
-    }
-}
-
 extension AdministrationEndpoint {
-    /// Answers once the new epoch is durable and sent to every worker.
+    /// Returns the endpoint that renews the epoch. It answers once the new epoch is durable and sent to every worker.
     ///
-    /// - Parameter audit: called for each request to renew the epoch.
+    /// - Parameter audit: Called for each request.
     static func renewEpoch(
         performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {

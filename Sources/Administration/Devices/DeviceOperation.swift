@@ -2,27 +2,49 @@ internal import Foundation
 public import Registry
 public import Vocabulary
 
-/// What an operator does with devices: the same through the socket of a running gateway and on the registry's file.
+/// An operation on devices, through the socket of a running gateway or on the registry's file.
 public enum DeviceOperation: Equatable, Sendable {
     case add(DeviceRegistration)
-    /// - after: the last device of the page before; limit: 1 to `largestPage`.
+    /// Lists a page of devices.
+    ///
+    /// - after: The last device of the previous page.
+    /// - limit: 1 to `largestPage`.
     case list(after: DeviceID?, limit: Int)
-    /// The same for pending devices alone.
+    /// Lists a page of pending devices.
     case listPending(after: DeviceID?, limit: Int)
     case show(DeviceSelection)
-    /// Lets a pending device bind its first key.
+    /// Permits a pending device to bind its first key.
     case approve(DeviceSelection)
     case revoke(DeviceSelection)
     case restore(DeviceSelection)
 
-    /// Devices in a page. The store's thread reads them between two commits.
+    /// Limit of devices in a page. The store's thread reads them between two commits.
     public static let largestPage = 500
     public static let usualPage = 100
+
+    /// The name of the change for the log. Nil if there is none.
+    var change: String? {
+        switch self {
+        case .add: "add"
+        case .approve: "approve"
+        case .revoke: "revoke"
+        case .restore: "restore"
+        case .list, .listPending, .show: nil
+        }
+    }
+
+    /// The number of the device for the log, if the operator used it. Key ids are not logged.
+    var number: String? {
+        switch self {
+        case .approve(.number(let id)), .revoke(.number(let id)), .restore(.number(let id)): id.description
+        default: nil
+        }
+    }
 }
 
-/// What came of it.
+/// The result of an operation.
 public enum DeviceAnswer: Equatable, Sendable {
-    /// The device concerned, as it is now.
+    /// The device in its new state.
     case device(DeviceDocument)
     case page(DevicePage)
 }
@@ -39,9 +61,11 @@ extension DeviceAnswer: Encodable {
 extension DeviceOperation {
     typealias Completion<Success> = (Result<Success, AdministrationFault>) -> Void
 
+    /// Runs the operation.
+    ///
     /// - Parameters:
-    ///   - perform: sends a command to the owner of the store.
-    ///   - completion: called once.
+    ///   - perform: Sends a command to the owner of the store.
+    ///   - completion: Called once.
     func run(
         _ perform: @escaping (RegistryCommand, @escaping Completion<RegistryReply>) -> Void,
         completion: @escaping Completion<DeviceAnswer>
@@ -49,7 +73,7 @@ extension DeviceOperation {
         switch self {
         case .add(let registration): perform(registration.command) { completion($0.flatMap(Self.device)) }
         case .list(let after, let limit):
-            // One more, to know whether there are more.
+            // One more shows whether another page follows.
             perform(.list(after: after, limit: limit + 1)) { result in
                 completion(result.flatMap { Self.page($0, limit: limit) })
             }
@@ -71,7 +95,7 @@ extension DeviceOperation {
     ) {
         find(selection, perform) { result in
             switch result {
-            // A number never comes to mean another device, so nothing can change in between.
+            // A number never refers to another device, so nothing can change in between.
             case .success(let details): perform(command(details.device.id)) { completion($0.flatMap(device)) }
             case .failure(let fault): completion(.failure(fault))
             }
@@ -90,7 +114,7 @@ extension DeviceOperation {
             perform(.show(.hardwareKey(key))) { result in
                 if case .failure(let fault) = result, fault == AdministrationFault(.deviceUnknown) {
                     perform(.show(.binding(key))) { second in
-                        // Neither kind of key: the first answer says so in the better words.
+                        // The key is of neither kind, and the first answer has the better text.
                         if case .failure(let other) = second, other.status == fault.status { return finish(result) }
                         finish(second)
                     }
@@ -116,13 +140,15 @@ extension DeviceOperation {
     }
 }
 
-/// A device as an operator names it.
+/// An operator's reference to a device.
 public enum DeviceSelection: Equatable, Sendable {
     case number(DeviceID)
     /// The key id of its hardware key, or of a certificate key that is or was bound to it.
     case key(KeyID)
 
-    /// - Parameter text: a device number, or a key id in base64, base64url without padding, or hexadecimal.
+    /// Parses a reference.
+    ///
+    /// - Parameter text: A device number, or a key id in base64, base64url without padding, or hexadecimal.
     public init?(_ text: String) {
         if let number = Int64(text), String(number) == text {
             guard let id = DeviceID(number) else { return nil }
@@ -135,7 +161,7 @@ public enum DeviceSelection: Equatable, Sendable {
     }
 
     private static func key(_ text: String) -> KeyID? {
-        // KeyID is written in lower case; a fingerprint copied from elsewhere may not be.
+        // KeyID uses lower case, but a copied fingerprint may not.
         let lowercase = text.lowercased()
         if lowercase.utf8.count == 64 {
             guard let octets = Hexadecimal.decode(lowercase) else { return nil }
@@ -147,7 +173,7 @@ public enum DeviceSelection: Equatable, Sendable {
         return KeyID(digest: octets.span)
     }
 
-    /// As it stands in a path, where base64 itself would bring in slashes.
+    /// The form for a path, in which base64 would add slashes.
     var segment: String {
         switch self {
         case .number(let id): id.description

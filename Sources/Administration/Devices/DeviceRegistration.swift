@@ -3,13 +3,13 @@ internal import Foundation
 public import Registry
 public import Vocabulary
 
-/// A device that an operator registers by hand.
+/// A device registered by an operator.
 public struct DeviceRegistration: Equatable, Sendable {
     public let app: AppID
     public let platform: Platform
     public let environment: AttestationEnvironment
     public let publicKey: DeviceKey
-    /// Of the certificate the device shows; bound to it at once.
+    /// The key of the device's certificate, which is bound at once.
     public let certificateKey: DeviceKey
 
     public init(
@@ -31,7 +31,8 @@ public struct DeviceRegistration: Equatable, Sendable {
     var command: RegistryCommand { .register(identity, binding: certificateKey.id) }
 }
 
-// As JSON: app_id, platform, environment, public_key, certificate_key; the keys as `DeviceKey.init(base64:)` takes them.
+// The JSON form: app_id, platform, environment, public_key and certificate_key. `DeviceKey.init(base64:)` parses the
+// keys.
 extension DeviceRegistration {
     init(json text: [UInt8], _ library: LibraryContext) throws(AdministrationFault) {
         let members = try Members(text, ["app_id", "platform", "environment", "public_key", "certificate_key"])
@@ -42,9 +43,9 @@ extension DeviceRegistration {
         certificateKey = try members.key("certificate_key", library)
     }
 
-    /// One line of a list: iOS unless `platform` says otherwise, and the environment is the one the app is configured for.
+    /// Parses one line of a list. The platform is iOS by default, and the environment is that of the configured app.
     ///
-    /// - Parameter environments: of the apps whose devices may be registered.
+    /// - Parameter environments: The apps whose devices may be registered.
     init(
         line text: [UInt8], environments: [AppID: AttestationEnvironment], _ library: LibraryContext
     ) throws(AdministrationFault) {
@@ -99,7 +100,7 @@ extension DeviceRegistration {
 }
 
 extension RawRepresentable where Self: CaseIterable, RawValue == String {
-    /// All of them, for people: `a, b or c`.
+    /// All values for people: `a, b or c`.
     public static var names: String {
         let names = allCases.map(\.rawValue)
         guard let last = names.last, names.count > 1 else { return names.joined() }
@@ -107,43 +108,48 @@ extension RawRepresentable where Self: CaseIterable, RawValue == String {
     }
 }
 
-/// Devices to be registered, as a file lists them: JSON lines, each a device, as `attestgate-load --prepare` writes them.
+/// A list of devices to be registered. A file has one JSON object per line, as `attestgate-load --prepare` writes it.
 ///
-/// A line is `{"app_id", "public_key", "certificate_key"}` and, if it is not iOS, `"platform"`; the keys as
-/// `DeviceKey.init(base64:)` takes them. No line may be empty, so that the first device stands in line 1 and so on.
+/// A line is `{"app_id", "public_key", "certificate_key"}`, with `"platform"` if it is not iOS.
+/// `DeviceKey.init(base64:)` parses the keys. No line may be empty, so that line numbers equal device numbers.
 public struct RegistrationList {
-    /// Those of good lines.
+    /// The registrations of valid lines.
     public private(set) var registrations: [DeviceRegistration] = []
-    /// What is wrong, in the order of the lines. The list is to be used only if nothing is.
+    /// The faults in the order of lines. The list may be used only without faults.
     public private(set) var faults: [Fault] = []
-    /// Lines read so far.
+    /// The number of lines read.
     public private(set) var lines = 0
 
     public struct Fault: Equatable, Sendable {
-        /// The first one is 1.
+        /// The line number, from 1.
         public let line: Int
-        /// For people.
+        /// A message for people.
         public let reason: String
     }
 
-    /// The longest line in bytes; one with both keys as SubjectPublicKeyInfo and the longest app id has some 500.
+    /// Length limit of a line in bytes. One with both keys as SubjectPublicKeyInfo and the longest app id has about
+    /// 500.
     public static let lineLimit = 2_048
-    /// The most lines: some 500 bytes of memory each.
+    /// Limit of lines. Each takes about 500 bytes of memory.
     public static let limit = 1_000_000
 
     private let environments: [AppID: AttestationEnvironment]
     private let library: LibraryContext
-    /// The line of each key so far.
+    /// The line of each key read.
     private var hardwareKeys: [KeyID: Int] = [:]
     private var certificateKeys: [KeyID: Int] = [:]
 
-    /// - Parameter environments: the apps that are configured, and for what.
+    /// Creates an empty list.
+    ///
+    /// - Parameter environments: The configured apps with their environments.
     public init(environments: [AppID: AttestationEnvironment], _ library: LibraryContext) {
         self.environments = environments
         self.library = library
     }
 
-    /// Reads the next line. - Parameter text: without its end.
+    /// Reads the next line.
+    ///
+    /// - Parameter text: The line without its end.
     public mutating func append(line text: some Collection<UInt8>) {
         lines += 1
         guard text.count <= Self.lineLimit else { return refuse("The line is longer than \(Self.lineLimit) bytes.") }
@@ -167,12 +173,14 @@ public struct RegistrationList {
     }
 }
 
-/// A device's P-256 public key: a point that lies on the curve, and its fingerprint.
+/// A device's P-256 public key: a point on the curve, with its fingerprint.
 public struct DeviceKey: Equatable, Sendable {
     public let point: PublicPoint
     public let id: KeyID
 
-    /// - Parameter bytes: the uncompressed point, 65 bytes.
+    /// Checks a point.
+    ///
+    /// - Parameter bytes: The uncompressed point, 65 bytes.
     public init(point bytes: [UInt8], _ library: LibraryContext) throws(DeviceKeyFault) {
         guard let point = PublicPoint(bytes) else { throw .noKey }
         do {
@@ -186,18 +194,22 @@ public struct DeviceKey: Equatable, Sendable {
         }
     }
 
-    /// - Parameter text: base64 of the point, or of a SubjectPublicKeyInfo in DER that names the curve and has the point
-    ///   uncompressed (RFC 5480 section 2), as `SecKey`, CryptoKit and OpenSSL write it.
+    /// Parses a key.
+    ///
+    /// - Parameter text: Base64 of the point, or of a SubjectPublicKeyInfo in DER with a named curve and an
+    ///   uncompressed point (RFC 5480 section 2). `SecKey`, CryptoKit and OpenSSL write these forms.
     public init(base64 text: String, _ library: LibraryContext) throws(DeviceKeyFault) {
-        // Encoded again, because decoders take spellings that no encoder makes.
+        // The decoded bytes are encoded again, because decoders accept spellings that no encoder writes.
         guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { throw .noBase64 }
         let bytes = Array(data)
         let isDER = bytes.count == Self.derPrefix.count + 65 && bytes.starts(with: Self.derPrefix)
         try self.init(point: isDER ? Array(bytes.dropFirst(Self.derPrefix.count)) : bytes, library)
     }
 
-    /// - Parameter pem: a public key, a private key, whose public half is meant, or a certificate, the first of several.
-    ///   If there are several of these, they must be of one key.
+    /// Parses a PEM file.
+    ///
+    /// - Parameter pem: A public key, a private key, or certificates, of which the first counts. Several of these must
+    ///   have the same key.
     public init(pem: [UInt8], _ library: LibraryContext) throws(DeviceKeyFault) {
         let keys = [
             try? PublicKey(pem: pem, library), try? PrivateKey(pem: pem, library).publicKey,
@@ -220,7 +232,7 @@ public struct DeviceKey: Equatable, Sendable {
     public var base64: String { Data(point.bytes).base64EncodedString() }
 }
 
-/// Why something is no key of a device.
+/// The reason why an input is not a device's key.
 public enum DeviceKeyFault: Error, Equatable, Sendable {
     case noBase64
     case noPEM
@@ -230,7 +242,7 @@ public enum DeviceKeyFault: Error, Equatable, Sendable {
 }
 
 extension DeviceKeyFault: CustomStringConvertible {
-    /// For people.
+    /// A message for people.
     public var description: String {
         switch self {
         case .noBase64: "is not base64"

@@ -1,18 +1,20 @@
 internal import Cryptography
 internal import Registry
 
-/// Somebody whom devices were admitted for, as a token names them.
+/// The subject of an admission token: a person whose devices were admitted with it.
 public struct SubjectName: Equatable, Sendable {
-    /// `iss`
+    /// The issuer: `iss`.
     public let issuer: String
-    /// `sub`
+    /// The subject: `sub`.
     public let subject: String
 
-    /// In bytes; `subject` as in tokens (OpenID Connect Core section 2).
+    /// Length limits in bytes. That of `subject` is from OpenID Connect Core section 2.
     private static let issuerLimit = 1024
     private static let subjectLimit = 255
 
-    /// - Returns: nil if one of the two is empty or too long.
+    /// Creates a name.
+    ///
+    /// - Returns: nil if a part is empty or too long.
     public init?(issuer: String, subject: String) {
         guard (1...Self.issuerLimit).contains(issuer.utf8.count), (1...Self.subjectLimit).contains(subject.utf8.count)
         else { return nil }
@@ -32,7 +34,7 @@ public struct SubjectName: Equatable, Sendable {
 
     var json: [UInt8] { JSONText.encode(["issuer": issuer, "subject": subject]) }
 
-    /// As the registry knows them.
+    /// Returns the pseudonym in the registry.
     func fingerprint(_ subjects: SubjectPseudonyms) throws(DeviceAdministrationError) -> Fingerprint {
         do throws(CryptographyError) {
             let code = try subjects.pseudonym(ofSubject: Array(subject.utf8), issuer: issuer)
@@ -45,7 +47,8 @@ public struct SubjectName: Equatable, Sendable {
 }
 
 extension AdministrationEndpoint {
-    /// No log names the subject: that would lead from the log to a person.
+    /// Returns the endpoint that revokes a subject's devices. No log names the subject, because a log must not identify
+    /// a person.
     static func revokeSubject(
         _ subjects: SubjectPseudonyms, performing perform: @escaping DeviceEndpoints.Perform,
         audit: @escaping (AdministrationAct) -> Void

@@ -2,30 +2,30 @@ internal import Cryptography
 internal import HTTP
 internal import Vocabulary
 
-/// A stay of an operator on the page, from signing in to its end.
+/// A session of an operator on the page.
 struct PageSession: Equatable {
-    /// 32 hexadecimal digits.
+    /// The id, 32 hexadecimal digits.
     let id: String
-    /// In seconds since 1970.
+    /// The time of expiry in seconds since 1970.
     let end: Int64
 
-    /// For the log: enough to tell sessions apart.
+    /// A short name for the log.
     var name: String { String(id.prefix(8)) }
 }
 
-/// The sessions of the page at one door: made when somebody has shown what the door demands, recognised by two things together.
+/// The sessions of the page at one access point. Signing in creates one, and each request needs a cookie and a key.
 ///
-/// One is a cookie, which no script can read. Cookies know no ports, though: whatever else the browser visits on the same host gets
-/// it. So the other is a key that the page keeps for itself, and that origins keep apart. Either alone opens nothing, and no other
-/// page can send the key: it stands in a field of the request.
+/// No script can read the cookie. However, cookies ignore ports, so the browser sends it to all other services on the
+/// same host. Therefore the page also keeps a key, which the browser isolates by origin. Neither is sufficient alone.
+/// No other page can send the key, because it is in a request field.
 ///
-/// With a certificate a session is good for that certificate alone: what one operator's browser gives away opens nothing to another
-/// operator's, in whose name the audit log would not have it either.
+/// With a certificate, a session is valid only for that certificate. A stolen session is useless to another operator,
+/// and the audit log names the right one.
 ///
-/// Both are made with a key that comes of the door's token, so they outlive a restart of the gateway, and end with the token. Nothing
-/// is remembered but sessions that were ended before their time.
+/// Cookie and key are derived from the access point's token. They survive a restart of the gateway and end with the token. Only
+/// sessions that ended early are stored.
 final class PageSessions {
-    /// How long a session lasts, in seconds: a working day's shift.
+    /// The lifetime of a session in seconds: a working day.
     static let life: Int64 = 8 * 3600
 
     let cookieName: String
@@ -34,29 +34,31 @@ final class PageSessions {
     private let library: LibraryContext
     private let ended: EndedPageSessions
 
+    /// Derives the keys.
+    ///
     /// - Parameters:
-    ///   - secret: the door's token; something random where certificates do for one.
-    ///   - door: the sessions are good for no other.
-    init(secret: [UInt8], door: AdministrationDoor, ended: EndedPageSessions, _ library: LibraryContext)
+    ///   - secret: The access point's token, or random bytes where certificates authenticate.
+    ///   - accessPoint: The only access point at which the sessions are valid.
+    init(secret: [UInt8], accessPoint: AccessPoint, ended: EndedPageSessions, _ library: LibraryContext)
         throws(CryptographyError)
     {
-        let purpose = Array("attestgate administration page 1 \(door.name)".utf8)
+        let purpose = Array("attestgate administration page 1 \(accessPoint.name)".utf8)
         let derived = try KeyDerivation.hkdfSHA256(secret: secret.span, info: purpose.span, count: 32, library)
         key = try AuthenticationKey(derived.span, library)
         self.library = library
         self.ended = ended
-        isSecure = door.isSecure
-        // A browser has one jar for all ports of a host.
-        let port = door.name.split(separator: ":").last.map(String.init) ?? ""
-        // RFC 6265bis section 4.1.3.2: of this host alone, over TLS alone.
+        isSecure = accessPoint.isSecure
+        // A browser has one cookie store for all ports of a host.
+        let port = accessPoint.name.split(separator: ":").last.map(String.init) ?? ""
+        // RFC 6265bis section 4.1.3.2: the prefix restricts the cookie to this host and TLS.
         cookieName = (isSecure ? "__Host-attestgate-" : "attestgate-") + port
     }
 
-    /// Begins one for somebody who has shown what the door demands.
+    /// Begins a session for a client with the credentials of the access point.
     ///
     /// - Parameters:
-    ///   - certificate: the thumbprint of the one that was shown; empty if none was.
-    ///   - now: in seconds since 1970.
+    ///   - certificate: The thumbprint of the client's certificate. Empty if there is none.
+    ///   - now: The time in seconds since 1970.
     /// - Returns: the session, the value of its cookie, and the key for the page.
     func begin(
         with certificate: [UInt8] = [], at now: Int64
@@ -67,10 +69,12 @@ final class PageSessions {
         return (session, cookie, try code("page", session, certificate))
     }
 
+    /// Finds the session of a request.
+    ///
     /// - Parameters:
-    ///   - cookie: the value as it was sent.
-    ///   - key: as the page has sent it.
-    ///   - certificate: the thumbprint of the one that is shown; empty if none is.
+    ///   - cookie: The value of the cookie as received.
+    ///   - key: The page's key as received.
+    ///   - certificate: The thumbprint of the client's certificate. Empty if there is none.
     func find(cookie: String, key: String, with certificate: [UInt8] = [], at now: Int64) -> PageSession? {
         let parts = cookie.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let end = Int64(parts[0]), String(end) == parts[0], parts[1].utf8.count == 32 else {
@@ -83,20 +87,22 @@ final class PageSessions {
         return now < end && !ended.contains(session) ? session : nil
     }
 
-    /// The session opens nothing any more.
+    /// Ends a session.
     func end(_ session: PageSession, at now: Int64) { ended.add(session, at: now) }
 
-    /// The value of Set-Cookie. - Parameter value: nil to have it forgotten.
+    /// Returns the value of Set-Cookie.
+    ///
+    /// - Parameter value: Nil to delete the cookie.
     func cookieField(_ value: String?) -> String {
         "\(cookieName)=\(value ?? ""); Path=/; HttpOnly; SameSite=Strict" + (isSecure ? "; Secure" : "")
             + (value == nil ? "; Max-Age=0" : "")
     }
 
-    /// 64 hexadecimal digits.
+    /// Returns 64 hexadecimal digits.
     private func code(
         _ purpose: String, _ session: PageSession, _ certificate: [UInt8]
     ) throws(CryptographyError) -> String {
-        // The id has 32 octets, so what stands behind it is the certificate and nothing else.
+        // The id has 32 characters, so the rest is the certificate.
         let message = Array("\(purpose) \(session.end) \(session.id)\(Hexadecimal.encode(certificate))".utf8)
         return Hexadecimal.encode(try key.code(of: message.span).bytes)
     }
@@ -107,7 +113,7 @@ final class PageSessions {
     }
 }
 
-/// Sessions that were ended before their time, of all doors. Bounded: of too many, those are forgotten that would end first.
+/// The sessions of all access points that ended early. Their number is limited, and those that would expire first are dropped.
 final class EndedPageSessions {
     private var ends: [String: Int64] = [:]
     private static let limit = 1_024
@@ -123,32 +129,34 @@ final class EndedPageSessions {
     }
 }
 
-/// What a request shows of who asks, and of which page it comes from: as sent, for a door to judge.
+/// The credentials and origin of a request, as received. An access point checks them.
 struct PresentedCredentials: Equatable {
     /// The Host field.
     var host = ""
     var origins: [String] = []
-    /// Sec-Fetch-Site: whether a browser sends the request for a page of another origin.
+    /// The values of Sec-Fetch-Site: whether a browser sends the request for a page of another origin.
     var fetchSites: [String] = []
-    /// Authorization.
+    /// The values of Authorization.
     var authorizations: [String] = []
-    /// Values of cookies by that name, wherever they stand.
+    /// The values of all cookies with the session's name.
     var cookies: [String] = []
-    /// The page's half of its session.
+    /// The page's keys.
     var pageKeys: [String] = []
 
-    /// The thumbprint of the certificate that the connection has shown; empty if it has none.
+    /// The thumbprint of the client's certificate. Empty if there is none.
     var certificate: [UInt8] = []
 
-    /// The field that holds the page's key. Its name is none that a form or a simple request can send.
-    static let pageField = "attestgate-page"
+    /// The field with the page's key. Forms and simple requests cannot send a field with this name.
+    private static let pageField = "attestgate-page"
     private static let fetchSiteField = "sec-fetch-site"
 
     init() {}
 
+    /// Reads the credentials.
+    ///
     /// - Parameters:
-    ///   - cookieName: of the session; nil where no page is served.
-    ///   - text: reads a part of the head.
+    ///   - cookieName: The name of the session's cookie. Nil where no page is served.
+    ///   - text: Returns a part of the head.
     init(_ head: RequestHead, cookieName: String?, text: (ByteRange) -> String) {
         host = text(head.authority)
         for field in head.fields {
@@ -157,7 +165,7 @@ struct PresentedCredentials: Equatable {
             case .authorization: authorizations.append(text(field.valueRange))
             case .cookie:
                 guard let cookieName else { continue }
-                // RFC 6265 section 4.2.1: pairs with a semicolon and a blank between them.
+                // RFC 6265 section 4.2.1: a semicolon and a space separate the pairs.
                 for pair in text(field.valueRange).split(separator: ";") {
                     let pair = pair.drop { $0 == " " }
                     if pair.hasPrefix("\(cookieName)=") { cookies.append(String(pair.dropFirst(cookieName.count + 1))) }

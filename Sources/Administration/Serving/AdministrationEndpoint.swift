@@ -1,15 +1,15 @@
 public import HTTP
 
-/// One thing that can be asked of a running gateway: where, how, and what answers.
+/// An endpoint of a running gateway's administration.
 public struct AdministrationEndpoint {
     let method: HTTP.Method
     let path: [Segment]
     let query: [String]
     let takesContent: Bool
     let access: EndpointAccess
-    /// The least that a listener must be for, so that it is served there.
+    /// The minimum level of listeners that serve it.
     let level: AdministrationLevel
-    /// What it changes, by the name that the audit log has for it; nil if nothing.
+    /// The name of the change in the audit log. Nil if it changes nothing.
     let act: String?
     let answer: (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
 
@@ -18,15 +18,17 @@ public struct AdministrationEndpoint {
         case parameter
     }
 
+    /// Creates an endpoint.
+    ///
     /// - Parameters:
-    ///   - path: segments behind slashes, one of which may be a parameter: `/devices/{id}`.
-    ///   - query: names of the query's members that are admitted, all of them optional.
-    ///   - takesContent: whether the request has JSON content, or must have none.
-    ///   - level: the least that a listener must be for; without it, that depends on whether the method reads.
-    ///   - act: the change that it makes, as in `AdministrationAct.name`. Requests that are invalid, or for which it
-    ///     throws a fault, are written to the audit log under that name. The endpoint reports every other outcome
-    ///     itself.
-    ///   - answer: called on the server's loop when the request is complete; answers through the reply, then or later.
+    ///   - path: Segments after slashes. One may be a parameter, as in `/devices/{id}`.
+    ///   - query: Names of the permitted members of the query, all of them optional.
+    ///   - takesContent: Whether the request has JSON content. Otherwise content is refused.
+    ///   - level: The minimum level of listeners. By default it depends on whether the method reads.
+    ///   - act: The name of the change, as in `AdministrationAct.name`. Invalid requests, and those for which `answer`
+    ///     throws a fault, are logged with it. The endpoint logs all other outcomes itself.
+    ///   - answer: Called on the server's loop with the complete request. It answers through the reply, at once or
+    ///     later.
     public init(
         _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false,
         level: AdministrationLevel? = nil, act: String? = nil,
@@ -37,7 +39,9 @@ public struct AdministrationEndpoint {
             answer: answer)
     }
 
-    /// - Parameter access: whom it is for.
+    /// Creates an endpoint of the page.
+    ///
+    /// - Parameter access: The clients that it is for.
     init(
         _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false, access: EndpointAccess,
         level: AdministrationLevel? = nil, act: String? = nil,
@@ -47,7 +51,7 @@ public struct AdministrationEndpoint {
         self.access = access
         self.level = level ?? (method == .get ? .view : .admin)
         self.act = act
-        // The root has one segment, an empty one.
+        // The root has one empty segment.
         self.path = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map {
             $0.hasPrefix("{") ? .parameter : .literal(String($0))
         }
@@ -56,8 +60,10 @@ public struct AdministrationEndpoint {
         self.answer = answer
     }
 
-    /// - Parameter segments: of a path without empty ones.
-    /// - Returns: the parameter, empty if the endpoint has none; nil if the path is another one.
+    /// Matches a path.
+    ///
+    /// - Parameter segments: The segments of a path, none of them empty.
+    /// - Returns: the parameter, or an empty text if the endpoint has none. Nil for another path.
     func match(_ segments: [String]) -> String? {
         guard segments.count == path.count else { return nil }
         var parameter = ""
@@ -71,16 +77,16 @@ public struct AdministrationEndpoint {
     }
 }
 
-/// A complete request, admitted by its endpoint.
+/// A complete request that its endpoint accepts.
 public struct AdministrationRequest: Equatable, Sendable {
-    /// What stands in the path for the parameter; as sent, not decoded.
+    /// The path's parameter as received, not decoded.
     public let parameter: String
-    /// By name, each there once; as sent, not decoded.
+    /// The unique members of the query as received, not decoded.
     public let query: [String: String]
     public let content: [UInt8]
-    /// Who asks, for the log: the user of a Unix socket; or with what it was shown that one may, where and from where.
+    /// The client for the log: the user of a Unix socket, or the kind of credentials with listener and address.
     public let peer: String
-    /// The thumbprint of the certificate that was shown; empty if none was.
+    /// The thumbprint of the client's certificate. Empty if there is none.
     let certificate: [UInt8]
     let caller: AdministrationCaller
 }
@@ -106,7 +112,7 @@ public struct AdministrationResponse: Sendable {
         self.init(fault.status, json: fault)
     }
 
-    /// What a browser shows as a page.
+    /// Whether a browser shows the answer as a page.
     var isPage: Bool { contentType.description.hasPrefix("text/html") }
 
     func setting(cookie: String) -> AdministrationResponse {
@@ -116,9 +122,9 @@ public struct AdministrationResponse: Sendable {
     }
 }
 
-/// The reply to one request; used on the server's loop.
+/// The reply to one request, used on the server's loop.
 ///
-/// Refers to its exchange only while the request is under way: an answer that comes later goes nowhere.
+/// It refers to the exchange only until the request ends; a later answer is dropped.
 public final class AdministrationReply {
     var exchange: AdministrationExchange?
 
@@ -135,18 +141,22 @@ public final class AdministrationReply {
     }
 }
 
-/// Which endpoint a request is for.
+/// The table that finds the endpoint of a request.
 struct EndpointTable {
     let endpoints: [AdministrationEndpoint]
 
     enum Outcome {
         case found(AdministrationEndpoint, parameter: String)
-        /// The path is known, but not with this method. - allowed: the value of Allow.
+        /// The path is known, but not with this method.
+        ///
+        /// - allowed: The value of Allow.
         case methodRefused(allowed: String)
         case unknown
     }
 
-    /// - Parameter path: in its one admitted spelling (`TargetSpelling`); an empty last segment makes it another path.
+    /// Finds an endpoint.
+    ///
+    /// - Parameter path: A path in canonical spelling (`TargetSpelling`). An empty last segment makes it another path.
     func find(_ method: HTTP.Method?, _ path: String) -> Outcome {
         let segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
         let fitting = endpoints.compactMap { endpoint in endpoint.match(segments).map { (endpoint, $0) } }
@@ -157,9 +167,9 @@ struct EndpointTable {
         return .methodRefused(allowed: fitting.map { String(describing: $0.0.method.name) }.joined(separator: ", "))
     }
 
-    /// Parts a query into its members.
+    /// Parses a query.
     ///
-    /// - Parameter admitted: their names; any other, or one that is there twice, is refused.
+    /// - Parameter admitted: The permitted names. Others and repeated ones are refused.
     static func members(of query: String?, admitted: [String]) throws(AdministrationFault) -> [String: String] {
         var members: [String: String] = [:]
         for member in query?.split(separator: "&", omittingEmptySubsequences: false) ?? [] {
@@ -175,31 +185,37 @@ struct EndpointTable {
     }
 }
 
-/// Something that an operator has asked for and that changes what the gateway does: a line of the audit log.
+/// A change requested by an operator: a line of the audit log.
 ///
-/// It names devices by their numbers, and no person: a log that gets out must lead to nobody.
+/// It names devices by their numbers and never names a person, because a leaked log must not identify anyone.
 public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
     public enum Outcome: Equatable, Sendable {
         case done
-        /// Begun; a later line reports the outcome.
+        /// The change has begun. A later line reports the outcome.
         case begun
-        /// - code: of the fault.
+        /// The change was refused.
+        ///
+        /// - code: The code of the fault.
         case refused(String)
-        /// The store has not said what became of it, and may still do it. - code: of the fault.
+        /// The store has not reported the outcome and may still make the change.
+        ///
+        /// - code: The code of the fault.
         case unknown(String)
     }
 
-    /// What: `device_revoke` and its like. Fixed, for programs.
+    /// The constant name for programs, such as `device_revoke`.
     public let name: String
-    /// To what, in one word; nil if that goes without saying.
+    /// The target in one word. Nil if the name implies it.
     public let target: String?
     public let outcome: Outcome
-    /// By whom, as `AdministrationRequest` says it.
+    /// The client, as in `AdministrationRequest`.
     public let peer: String
-    /// One sentence, for people.
+    /// A sentence for people.
     public let description: String
 
-    /// - Parameter sentence: without who it was.
+    /// Creates a line.
+    ///
+    /// - Parameter sentence: The change without the client.
     public init(
         _ name: String, _ sentence: String, target: String? = nil, _ outcome: Outcome = .done, by peer: String
     ) {
@@ -210,12 +226,11 @@ public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
         description = "\(sentence), by \(peer)"
     }
 
-    /// One that has not been done, as far as is known.
+    /// Creates a line for a change that was not made, as far as is known.
     ///
-    /// - Parameter sentence: what was asked for.
+    /// - Parameter sentence: The requested change.
     init(_ name: String, _ sentence: String, target: String? = nil, _ fault: AdministrationFault, by peer: String) {
-        // A store that answers late may still have executed the command: "refused" would be wrong where it matters
-        // most.
+        // A store that answers late may still have executed the command, so "refused" could be wrong.
         if fault == .storeUnavailable {
             self.init(
                 name, "\(sentence), whether done or not is unknown: \(fault.error)", target: target,
@@ -227,9 +242,9 @@ public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What the administration tells its log.
+/// A message for the administration's log.
 public enum AdministrationNotice: Equatable, Sendable {
     case act(AdministrationAct)
-    /// Somebody was turned away before anything of the request was looked at; who, where and why.
+    /// A client was refused before its request was handled: client, access point and reason.
     case refused(String)
 }

@@ -5,10 +5,10 @@ internal import Server
 internal import TLS
 internal import Vocabulary
 
-/// One request to the administration and its answer: admitted, collected, handed to its endpoint.
+/// One request to the administration and its answer. It is authenticated, collected and passed to its endpoint.
 final class AdministrationExchange: CollectedExchange {
     private let endpoints: EndpointTable
-    private let door: AdministrationDoor
+    private let accessPoint: AccessPoint
     private let sessions: PageSessions?
     private let refusals: AdministrationRefusals
     private let audit: (AdministrationAct) -> Void
@@ -21,18 +21,18 @@ final class AdministrationExchange: CollectedExchange {
     private static let longestContent = 64 * 1024
 
     init(
-        connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor, sessions: PageSessions?,
+        connection: ServerConnection, endpoints: EndpointTable, accessPoint: AccessPoint, sessions: PageSessions?,
         refusals: AdministrationRefusals, audit: @escaping (AdministrationAct) -> Void
     ) {
         self.endpoints = endpoints
-        self.door = door
+        self.accessPoint = accessPoint
         self.sessions = sessions
         self.refusals = refusals
         self.audit = audit
         super.init(connection: connection, contentLimit: Self.longestContent)
     }
 
-    // MARK: - The request
+    // MARK: - Request
 
     override func headReceived() {
         do throws(AdministrationFault) {
@@ -51,7 +51,7 @@ final class AdministrationExchange: CollectedExchange {
         case .methodRefused(let allowed): return answer(AdministrationResponse(.methodRefused), allowed: allowed)
         case .found(let endpoint, let parameter):
             do throws(AdministrationFault) {
-                guard endpoint.level <= door.level else { throw turnedAway(.level, .levelRefused) }
+                guard endpoint.level <= accessPoint.level else { throw turnedAway(.level, .levelRefused) }
                 query = try EndpointTable.members(of: head.query.map(text), admitted: endpoint.query)
                 try admitContent(endpoint)
             } catch {
@@ -62,13 +62,13 @@ final class AdministrationExchange: CollectedExchange {
         }
     }
 
-    /// Checks the client before anything is answered, even that the endpoint does not exist.
+    /// Authenticates the client before any other answer, even about a missing endpoint.
     private func admitClient(_ outcome: EndpointTable.Outcome) throws(AdministrationFault) {
         try admitLate()
         let access = if case .found(let endpoint, _) = outcome { endpoint.access } else { EndpointAccess.operators }
         var shown = PresentedCredentials(head, cookieName: sessions?.cookieName, text: text)
         shown.certificate = connection.identity?.thumbprint ?? []
-        let verdict = door.judge(
+        let verdict = accessPoint.authenticate(
             shown, for: access, changes: head.method != .get, sessions: sessions, at: WallClock.seconds)
         switch verdict {
         case .success(let caller):
@@ -78,20 +78,20 @@ final class AdministrationExchange: CollectedExchange {
         }
     }
 
-    /// Another token or certificate may be demanded by now: what was shown to a door that has been replaced opens nothing any more,
-    /// however slowly the rest of the request comes. Whose request was complete before is answered.
+    /// Authenticates again when the request is complete. Token or certificates may have been replaced meanwhile, and
+    /// credentials of a replaced access point are invalid. A request that was complete before is answered.
     private func admitLate() throws(AdministrationFault) {
-        if connection.isEnding { throw .doorReplaced }
+        if connection.isEnding { throw .accessPointReplaced }
     }
 
     private func turnedAway(
         _ reason: AdministrationRefusals.Reason, _ fault: AdministrationFault
     ) -> AdministrationFault {
-        refusals.add(reason, connection.clientName, at: door.name, .now)
+        refusals.add(reason, connection.clientName, at: accessPoint.name, .now)
         return fault
     }
 
-    /// Writes a refused change to the audit log: the client has asked for it, although it had no effect.
+    /// Writes a refused change to the audit log, because the client requested it.
     private func logged(_ fault: AdministrationFault, of endpoint: AdministrationEndpoint) -> AdministrationFault {
         if let act = endpoint.act {
             audit(AdministrationAct(act, act.replacing("_", with: " "), fault, by: peer))
@@ -127,26 +127,26 @@ final class AdministrationExchange: CollectedExchange {
                 peer: peer, certificate: connection.identity?.thumbprint ?? [], caller: caller)
             try endpoint.answer(request, reply)
         } catch {
-            // A wrong token when signing in.
-            if error == .tokenRequired { refusals.add(.token, connection.clientName, at: door.name, .now) }
+            // The token was wrong when signing in.
+            if error == .tokenRequired { refusals.add(.token, connection.clientName, at: accessPoint.name, .now) }
             reply.send(AdministrationResponse(logged(error, of: endpoint)))
         }
     }
 
-    /// For the log.
+    /// The client for the log.
     private var peer: String {
         if let user = connection.peerUser { return "user \(user)" }
         var proofs: [String] = []
         switch caller {
         case .session(let session): proofs.append("session \(session.name)")
         case .token: proofs.append("the token")
-        case .unidentified where door.token != nil: proofs.append("the token")
+        case .unidentified where accessPoint.token != nil: proofs.append("the token")
         case .admitted, .unidentified: break
         }
         if let identity = connection.identity {
             proofs.append("the certificate \(Hexadecimal.encode(identity.thumbprint))")
         }
-        return "\(proofs.joined(separator: " and ")) at \(door.name), from \(connection.clientName)"
+        return "\(proofs.joined(separator: " and ")) at \(accessPoint.name), from \(connection.clientName)"
     }
 
     override func requestFaulted(_ fault: MessageFault) { refuse(AdministrationFault(fault)) }
@@ -156,9 +156,11 @@ final class AdministrationExchange: CollectedExchange {
         if isAnswered { abort() } else { answer(AdministrationResponse(fault)) }
     }
 
-    // MARK: - The response
+    // MARK: - Response
 
-    /// - Parameter allowed: the value of Allow, if the response has one.
+    /// Answers.
+    ///
+    /// - Parameter allowed: The value of Allow, if the response has one.
     func answer(_ response: AdministrationResponse, allowed: String? = nil) {
         guard !isAnswered else { return }
         let isHead = head.method == .head
@@ -191,14 +193,16 @@ final class AdministrationExchange: CollectedExchange {
 }
 
 extension ServerConnection {
-    /// For the log: the user of a Unix socket, or the address without the port.
+    /// The client for the log: the user of a Unix socket, or the address without the port.
     var clientName: String { peerUser.map { "user \($0)" } ?? peer.host }
 }
 
-/// Fields that tell browsers what not to do with an answer.
-enum SecurityFields {
-    /// - Parameter isPage: the answer is the page itself, which may load what lies beside it and nothing else. No script or style stands
-    ///   in it, and none makes markup of text: what a client has sent stays text.
+/// Fields that restrict the use of an answer in browsers.
+private enum SecurityFields {
+    /// Appends the fields.
+    ///
+    /// - Parameter isPage: Whether the answer is the page itself, which may load only files beside it. It contains no
+    ///   script or style and makes no markup of text, so a client's text stays text.
     static func append(to output: inout ByteBuffer, isPage: Bool) {
         output.appendField("Content-Security-Policy", isPage ? pagePolicy : dataPolicy)
         output.appendField("X-Content-Type-Options", "nosniff")

@@ -3,33 +3,35 @@ internal import EventLoop
 internal import Server
 internal import TLS
 
-/// The TCP addresses on which the administration is served. Tokens and certificates may change while they are: those of all
-/// listeners at once, or of none.
+/// The TCP listeners of the administration. Tokens and certificates of all listeners can change together while they
+/// serve.
 final class AdministrationListeners {
     private let loop: Loop
-    private let makeAcceptor: (AdministrationDoor) throws(CryptographyError) -> Acceptor
+    private let makeAcceptor: (AccessPoint) throws(CryptographyError) -> Acceptor
     private var serving: [(listener: AdministrationListener, acceptor: Acceptor)] = []
     private var prepared: [Prepared] = []
-    /// Those that still have connections, and of them the ones whose last connection has closed.
+    /// Retired acceptors with open connections, and those whose last connection has closed.
     private var retired: [Acceptor] = []
     private var emptied: [Acceptor] = []
     private var cleaner: LoopTimer?
 
     private struct Prepared {
-        /// Among those that serve.
+        /// The index among the serving listeners.
         let place: Int
         let listener: AdministrationListener
         let acceptor: Acceptor
         let context: ServerContext?
-        /// Of the listening socket, a second one.
+        /// A duplicate descriptor of the listening socket.
         let descriptor: Int32
     }
 
-    /// - Parameter makeAcceptor: makes the acceptor for the clients of one listener.
-    init(loop: Loop, makeAcceptor: @escaping (AdministrationDoor) throws(CryptographyError) -> Acceptor) {
+    /// Creates an empty value.
+    ///
+    /// - Parameter makeAcceptor: Creates the acceptor for the clients of one listener.
+    init(loop: Loop, makeAcceptor: @escaping (AccessPoint) throws(CryptographyError) -> Acceptor) {
         self.loop = loop
         self.makeAcceptor = makeAcceptor
-        // In an event of its own: the one that closes the last connection is still that connection's.
+        // In a separate event, because the present one still uses the last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
@@ -37,13 +39,15 @@ final class AdministrationListeners {
         discard()
     }
 
-    /// Listens at one more address. - Parameter inherited: sockets that came with the process.
+    /// Listens at one more address.
+    ///
+    /// - Parameter inherited: Sockets that the process inherited.
     func open(
         _ listener: AdministrationListener, _ inherited: InheritedSockets? = nil
     ) throws(AdministrationStartError) {
         do {
             let context = try listener.makeContext(try LibraryContext())
-            let acceptor = try makeAcceptor(listener.door)
+            let acceptor = try makeAcceptor(listener.accessPoint)
             let given = inherited?.take(listener.address) ?? []
             for descriptor in given { acceptor.listen(on: Socket(adopting: descriptor), context) }
             if given.isEmpty { acceptor.listen(on: try Socket.listen(on: listener.address, isShared: false), context) }
@@ -55,18 +59,19 @@ final class AdministrationListeners {
 
     // MARK: - Changes
 
-    /// Everything that can fail is done here: the change itself cannot. Listeners that stay as they are are left alone.
+    /// Prepares changed listeners. Everything that can fail is done here. Unchanged listeners keep their acceptors.
     func prepare(_ next: [AdministrationListener]) throws(AdministrationStartError) {
         discard()
         for listener in next {
-            guard let place = serving.firstIndex(where: { $0.listener.door.name == listener.door.name }) else {
+            guard let place = serving.firstIndex(where: { $0.listener.accessPoint.name == listener.accessPoint.name })
+            else {
                 throw Self.failure(listener, "it is not listening yet")
             }
             guard serving[place].listener != listener else { continue }
             let (context, acceptor): (ServerContext?, Acceptor)
             do throws(CryptographyError) {
                 context = try listener.makeContext(try LibraryContext())
-                acceptor = try makeAcceptor(listener.door)
+                acceptor = try makeAcceptor(listener.accessPoint)
             } catch {
                 throw Self.failure(listener, "\(error)")
             }
@@ -94,9 +99,9 @@ final class AdministrationListeners {
         prepared = []
     }
 
-    /// Credentials that admitted a connection may no longer be valid. Clients whose requests are being answered keep
-    /// their connections, including the one that asked for this change. Clients that have not authenticated yet must
-    /// reconnect.
+    /// Retires an acceptor, because the credentials of its connections may no longer be valid. Clients whose requests
+    /// are being answered keep their connections, including the one that requested this change. Clients that have not
+    /// authenticated yet must reconnect.
     private func retire(_ acceptor: Acceptor) {
         retired.append(acceptor)
         acceptor.abort { !$0.isKnown }
@@ -111,16 +116,16 @@ final class AdministrationListeners {
         emptied = []
     }
 
-    /// Second descriptors of the listening sockets; nil for each that there is none left for.
+    /// Duplicates the descriptors of the listening sockets. Nil for each without a free descriptor.
     func duplicateSockets() -> [Int32?] { serving.map { $0.acceptor.duplicateListener(0) } }
 
-    /// Accepts no more, and answers what was asked.
+    /// Stops accepting and answers pending requests.
     func drain() {
         discard()
         for (_, acceptor) in serving { acceptor.drain {} }
     }
 
-    /// Ends every connection.
+    /// Closes all connections.
     func stop() {
         discard()
         for acceptor in retired + serving.map(\.acceptor) {
@@ -130,13 +135,21 @@ final class AdministrationListeners {
     }
 
     private static func failure(_ listener: AdministrationListener, _ reason: String) -> AdministrationStartError {
-        AdministrationStartError(description: "administration listener \(listener.door.name): \(reason)")
+        AdministrationStartError(description: "administration listener \(listener.accessPoint.name): \(reason)")
     }
 }
 
 extension Acceptor {
-    /// - Parameter context: nil to speak without TLS.
+    /// Begins to accept.
+    ///
+    /// - Parameter context: The TLS context. Nil for no TLS.
     fileprivate func listen(on socket: consuming Socket, _ context: ServerContext?) {
         if let context { listen(on: socket, tls: context) } else { listen(on: socket) }
     }
+}
+
+/// The reason why the administration cannot be served.
+public struct AdministrationStartError: Error, Equatable, CustomStringConvertible {
+    /// A message for people.
+    public let description: String
 }

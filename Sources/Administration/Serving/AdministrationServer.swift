@@ -6,12 +6,12 @@ public import Registry
 internal import Server
 internal import TLS
 
-/// Serves the administration of a running gateway on a Unix socket, which only the gateway's own user, and root, can reach,
-/// and on TCP addresses to those who show a token or a certificate.
+/// The server of a running gateway's administration. Only the gateway's own user and root can connect to its Unix
+/// socket. Its TCP addresses require a token or a certificate.
 ///
-/// Lives on one loop, which must not be a worker's: what operators ask for must not wait for traffic, nor traffic for it.
+/// It needs a loop that is not a worker's, so that operators and traffic do not wait for each other.
 public final class AdministrationServer {
-    /// Who was turned away since the server began.
+    /// The refusals since the server began.
     public let refusals: AdministrationRefusals
     private let file: SocketFile
     private let socket: Acceptor
@@ -21,14 +21,14 @@ public final class AdministrationServer {
     /// Listens. Nothing is served before the loop runs.
     ///
     /// - Parameters:
-    ///   - listeners: where else than on the socket.
-    ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
-    ///   - subjects: the names by which the registry knows people; nil if they cannot be revoked here.
-    ///   - endpoints: what is served besides.
-    ///   - descriptorCeiling: below which number connections are accepted.
-    ///   - inherited: sockets that came with the process, those that listen at these places among them.
-    ///   - audit: receives each requested change: what, by which client, and the outcome. Also receives refused
-    ///     clients, up to 30 a minute.
+    ///   - listeners: The TCP listeners.
+    ///   - registry: The registry with the devices. Nil if there is none, and no endpoints for devices.
+    ///   - subjects: The pseudonyms of people. Nil if subjects cannot be revoked here.
+    ///   - endpoints: Additional endpoints.
+    ///   - descriptorCeiling: Connections are accepted below this number.
+    ///   - inherited: Sockets that the process inherited, perhaps including those for these addresses.
+    ///   - audit: Receives each requested change with client and outcome. It also receives up to 30 refused clients a
+    ///     minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
@@ -52,7 +52,7 @@ public final class AdministrationServer {
         self.refusals = refusals
         let act: (AdministrationAct) -> Void = { audit(.act($0)) }
         var endpoints = endpoints
-        let pages: PageDoors
+        let pages: PageEndpoints
         do {
             var made: RegistryCommands?
             if let registry {
@@ -67,27 +67,27 @@ public final class AdministrationServer {
                 }
             }
             commands = made
-            pages = try PageDoors(audit: act)
+            pages = try PageEndpoints(audit: act)
             file = try SocketFile(path: socketPath, inherited: inherited)
         } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         let pool = BufferPool(idleLimit: 4)
-        func acceptor(_ door: AdministrationDoor, _ settings: ServerSettings) throws(CryptographyError) -> Acceptor {
-            let sessions = try pages.sessions(at: door)
-            let table = EndpointTable(endpoints: endpoints + pages.endpoints(at: door, sessions))
+        func acceptor(_ accessPoint: AccessPoint, _ settings: ServerSettings) throws(CryptographyError) -> Acceptor {
+            let sessions = try pages.sessions(at: accessPoint)
+            let table = EndpointTable(endpoints: endpoints + pages.endpoints(at: accessPoint, sessions))
             return Acceptor(
                 loop: loop, settings: settings, pool: pool,
-                application: AdministrationApplication(table, door, sessions, refusals, audit: act))
+                application: AdministrationApplication(table, accessPoint, sessions, refusals, audit: act))
         }
         do throws(CryptographyError) { socket = try acceptor(.socket, settings) } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
-        // Whom the socket's mode lets in is no stranger.
+        // The socket's mode authenticates its clients.
         var settings = settings
         settings.strangersGiveWay = true
-        self.listeners = AdministrationListeners(loop: loop) { [settings] door throws(CryptographyError) in
-            try acceptor(door, settings)
+        self.listeners = AdministrationListeners(loop: loop) { [settings] accessPoint throws(CryptographyError) in
+            try acceptor(accessPoint, settings)
         }
         do throws(SocketFileError) { socket.listen(on: try file.listen()) } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
@@ -99,17 +99,17 @@ public final class AdministrationServer {
         stop()
     }
 
-    /// Makes ready listeners whose tokens or certificates may be others; nothing has changed before `adopt`.
+    /// Prepares listeners with other tokens or certificates. They serve after `adopt`.
     ///
-    /// - Parameter listeners: at the addresses where it listens now.
+    /// - Parameter listeners: Listeners at the present addresses.
     public func prepare(_ listeners: [AdministrationListener]) throws(AdministrationStartError) {
         try self.listeners.prepare(listeners)
     }
 
-    /// Serves what was prepared.
+    /// Serves the prepared listeners.
     public func adopt() { listeners.adopt() }
 
-    /// Drops what was prepared.
+    /// Discards the prepared listeners.
     public func discard() { listeners.discard() }
 
     /// Duplicates the descriptors of the listening sockets and of the Unix socket's lock, for a process that takes
@@ -126,21 +126,21 @@ public final class AdministrationServer {
         return nil
     }
 
-    /// Another process serves the same sockets from now on: accepts no more, and answers what was asked.
+    /// Stops accepting and answers pending requests, because another process serves the same sockets from now on.
     public func handOver() {
         file.giveAway()
         socket.drain {}
         listeners.drain()
     }
 
-    /// The registry of this process is another one from now on.
+    /// Switches to another registry of this process.
     public func turn(to registry: DeviceRegistry) throws(AdministrationStartError) {
         do throws(EventLoopError) { try commands?.turn(to: registry) } catch {
             throw AdministrationStartError(description: "administration socket: \(error.text)")
         }
     }
 
-    /// Ends every connection and removes the socket's file. Harmless when done already.
+    /// Closes all connections and removes the socket's file. May be called repeatedly.
     public func stop() {
         socket.drain {}
         socket.abortAll()
@@ -149,25 +149,19 @@ public final class AdministrationServer {
     }
 }
 
-/// Why the administration cannot be served.
-public struct AdministrationStartError: Error, Equatable, CustomStringConvertible {
-    /// For people.
-    public let description: String
-}
-
 private final class AdministrationApplication: Application {
     private let endpoints: EndpointTable
-    private let door: AdministrationDoor
+    private let accessPoint: AccessPoint
     private let sessions: PageSessions?
     private let refusals: AdministrationRefusals
     private let audit: (AdministrationAct) -> Void
 
     init(
-        _ endpoints: EndpointTable, _ door: AdministrationDoor, _ sessions: PageSessions?,
+        _ endpoints: EndpointTable, _ accessPoint: AccessPoint, _ sessions: PageSessions?,
         _ refusals: AdministrationRefusals, audit: @escaping (AdministrationAct) -> Void
     ) {
         self.endpoints = endpoints
-        self.door = door
+        self.accessPoint = accessPoint
         self.sessions = sessions
         self.refusals = refusals
         self.audit = audit
@@ -175,24 +169,25 @@ private final class AdministrationApplication: Application {
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
         AdministrationExchange(
-            connection: connection, endpoints: endpoints, door: door, sessions: sessions, refusals: refusals,
+            connection: connection, endpoints: endpoints, accessPoint: accessPoint, sessions: sessions,
+            refusals: refusals,
             audit: audit)
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         switch refusal {
         case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory:
-            refusals.add(.connections, connection.clientName, at: door.name, .now)
-        // Who looks whether something listens here.
+            refusals.add(.connections, connection.clientName, at: accessPoint.name, .now)
+        // This is another process that tests whether something listens here.
         case .handshake(.disconnected): break
         case .handshake, .proxyHeader, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2:
-            refusals.add(.handshake, connection.clientName, at: door.name, .now)
+            refusals.add(.handshake, connection.clientName, at: accessPoint.name, .now)
         }
     }
 }
 
 extension ServerSettings {
-    /// For a few operators and scrapers.
+    /// The settings for a few operators and scrapers.
     static var administration: ServerSettings {
         var settings = ServerSettings()
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 32)
@@ -207,7 +202,7 @@ extension ServerSettings {
     }
 }
 
-/// Sends commands to the registry of this process, and assigns each reply to the request that waits for it.
+/// The commands to the registry of this process that wait for a reply.
 final class RegistryCommands {
     private let loop: Loop
     private var client: RegistryClient?
@@ -220,7 +215,7 @@ final class RegistryCommands {
         let timer: LoopTimer
     }
 
-    /// Far above what a command takes, a busy disk included; a store's thread that has died answers nothing.
+    /// Far above the time of a command, even with a busy disk. A store's thread that has died never answers.
     private static let patience = TimeSpan.seconds(5)
 
     init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
@@ -236,7 +231,9 @@ final class RegistryCommands {
         }
     }
 
-    /// - Parameter completion: called once, on the loop's thread.
+    /// Sends a command.
+    ///
+    /// - Parameter completion: Called once, on the loop's thread.
     func perform(
         _ command: RegistryCommand, completion: @escaping (Result<RegistryReply, AdministrationFault>) -> Void
     ) {

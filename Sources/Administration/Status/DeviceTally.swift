@@ -1,8 +1,8 @@
 public import EventLoop
 public import Registry
 
-/// How many devices the registry has, for status: counted in slices between which the store does everything else, and not again
-/// before a minute is over. Belongs to one loop.
+/// The number of devices in the registry, for the status. It is counted in slices between other work of the store, at
+/// most once a minute. Belongs to one loop.
 public final class DeviceTally {
     private let commands: RegistryCommands
     private var latest: DeviceCount?
@@ -11,10 +11,10 @@ public final class DeviceTally {
     private var waiting: [(DeviceCount?) -> Void] = []
     private var timer: LoopTimer?
 
-    /// Some two milliseconds of the store's thread.
+    /// Devices per slice, about two milliseconds of the store's thread.
     private static let slice = 5_000
     private static let life = TimeSpan.seconds(60)
-    /// How long somebody waits for the first count. A registry that takes longer has none to show yet.
+    /// The time for which a caller waits for the first count. A slower registry has none to show yet.
     private static let patience = TimeSpan.milliseconds(500)
 
     public init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
@@ -22,14 +22,16 @@ public final class DeviceTally {
         timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in answer() }
     }
 
-    /// - Parameter completion: called once, at once or a little later; with nil while nothing has been counted yet.
+    /// Returns the count.
+    ///
+    /// - Parameter completion: Called once, at once or shortly after, with nil before the first count.
     public func collect(_ completion: @escaping (DeviceCount?) -> Void) {
         if let countedAt, Instant.now - countedAt < Self.life { return completion(latest) }
         if running == nil {
             running = DeviceCount()
             goOn()
         }
-        // A count that is up to a minute old is good enough here.
+        // A count may be a minute old.
         guard latest == nil, running != nil else { return completion(latest) }
         waiting.append(completion)
         timer?.start()
@@ -43,7 +45,7 @@ public final class DeviceTally {
 
     private func take(_ result: Result<RegistryReply, AdministrationFault>) {
         guard case .success(.count(let some)) = result, var sum = running else {
-            // The store fails: asked again with the next status.
+            // The store failed. The next status asks again.
             running = nil
             return answer()
         }

@@ -1,9 +1,9 @@
-/// How a gateway fares: what `GET /status` answers.
+/// The status of a gateway: the answer to `GET /status`.
 public struct StatusDocument: Codable, Equatable, Sendable {
     public struct Reload: Codable, Equatable, Sendable {
         public let succeeded: Bool
         public let at: String
-        /// Why it failed; nil if it succeeded.
+        /// The reason of a failure. Nil after success.
         public let reason: String?
 
         public init(succeeded: Bool, at: Int64, reason: String?) {
@@ -13,7 +13,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// What went wrong, and when.
+    /// A failure with its time.
     public struct Failure: Codable, Equatable, Sendable {
         public let at: String
         public let reason: String
@@ -26,7 +26,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public struct Worker: Codable, Equatable, Sendable {
         public let worker: Int
-        /// Whether it has answered within a second; if not, the rest is of an earlier moment.
+        /// Whether the worker answered within a second. If not, the other values are older.
         public let up: Bool
         public let generation: Int
         public let connections: Int
@@ -46,11 +46,11 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// Where devices are enrolled, and who is let in.
+    /// The listeners of enrolment and the condition of admission.
     public struct Enrolment: Codable, Equatable, Sendable {
         public let listener: String
         public let admission: String
-        /// Nil if nobody is asked for newer receipts.
+        /// The state of receipt refreshes. Nil if there are none.
         public let receipts: Receipts?
 
         public init(listener: String, admission: String, receipts: Receipts? = nil) {
@@ -60,14 +60,14 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// How it goes with newer receipts of devices.
+    /// The state of receipt refreshes.
     public struct Receipts: Codable, Equatable, Sendable {
-        /// Since the process began.
+        /// The number of calls since the process began.
         public let calls: UInt64
         public let refreshed: UInt64
-        /// Why no calls are made for now; nil if they are.
+        /// The reason why calls are paused. Nil if they are not.
         public let paused: String?
-        /// By app, where one has a ceiling; counted up to ten thousand.
+        /// The number of devices above the limit by app, for apps with a limit, counted up to ten thousand.
         public let aboveCeiling: [String: Int]
         public let oldestOverdueSeconds: Int64
 
@@ -92,10 +92,10 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let name: String
         public let busy: Int
         public let idle: Int
-        /// Requests that wait for a connection.
+        /// The number of requests that wait for a connection.
         public let waiting: Int
         public let servers: [Server]
-        /// As it is offered in a handshake. Nil of one that only an earlier generation has.
+        /// The protocols in the order of the handshake's offer. Nil if only an earlier generation has the upstream.
         public let speaks: String?
 
         public init(
@@ -110,14 +110,15 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// One server of an upstream.
+    /// A server of an upstream.
     public struct Server: Codable, Equatable, Sendable {
         public let name: String
         public let busy: Int
         public let idle: Int
-        /// How many workers think so of it: usable, probation, ejected, unhealthy. Those that none thinks are absent.
+        /// The number of workers by their state of the server: usable, probation, ejected, unhealthy. States without
+        /// workers are absent.
         public let states: [String: Int]
-        /// Whatever was since; nil if there was none since the process began.
+        /// The last failure, even if others succeeded since. Nil if there was none since the process began.
         public let lastFailure: Failure?
 
         private enum CodingKeys: String, CodingKey {
@@ -134,7 +135,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// A host of a listener that has several.
+    /// A host of a listener with several hosts.
     public struct Host: Codable, Equatable, Sendable {
         public let listener: String
         public let names: [String]
@@ -145,10 +146,10 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// What a listener speaks.
+    /// The protocols of a listener.
     public struct Protocols: Codable, Equatable, Sendable {
         public let listener: String
-        /// As they are offered in the handshake.
+        /// The names in the order of the handshake's offer.
         public let names: [String]
 
         public init(listener: String, names: [String]) {
@@ -157,16 +158,16 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// What an authority says of certificates, and until when that is to be believed: a revocation list, or an OCSP response.
+    /// A signed statement about certificates with its validity: a revocation list or an OCSP response.
     public struct Statement: Codable, Equatable, Sendable {
         public let listener: String
-        /// Nil for the listener itself.
+        /// The host. Nil for the listener itself.
         public let host: String?
-        /// Of a list its issuer, of a response its certificate's subject.
+        /// The issuer of a list, or the certificate's subject of a response.
         public let of: String
         public let thisUpdate: String?
         public let nextUpdate: String
-        /// That time is over.
+        /// Whether the validity has ended.
         public let stale: Bool
 
         public init(
@@ -188,10 +189,10 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     public struct Certificate: Codable, Equatable, Sendable {
-        /// Where it is for clients; nil where it is for an upstream.
+        /// The listener. Nil for a statement about an upstream.
         public let listener: String?
         public let upstream: String?
-        /// Nil for the listener itself.
+        /// The host. Nil for the listener itself.
         public let host: String?
         public let role: String
         public let subject: String
@@ -218,7 +219,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public struct App: Codable, Equatable, Sendable {
         public let id: String
         public let environment: String
-        /// As the conf file has it: `strict`, `window 64`.
+        /// The counter rule as in the conf file: `strict` or `window 64`.
         public let counter: String
 
         public init(id: String, environment: String, counter: String) {
@@ -228,7 +229,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// By state; counted at most a minute ago.
+    /// The number of devices by state, counted at most a minute ago.
     public struct Devices: Codable, Equatable, Sendable {
         public let active: Int
         public let pending: Int
@@ -243,16 +244,17 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public struct Registry: Codable, Equatable, Sendable {
         public let available: Bool
-        /// Since when it is not, and why; nil if it is.
+        /// The time since when the registry is unavailable, and the reason. Nil if it is available.
         public let unavailableSince: String?
         public let reason: String?
         public let countersCommitted: Int
         public let countersWaiting: Int
-        /// Whether every revocation stands in the revocation journal, too.
+        /// Whether the revocation journal has every revocation.
         public let journalComplete: Bool?
-        /// When all earlier challenges began to be refused; nil if that has not happened since the process began.
+        /// The time at which all earlier challenges became invalid. Nil if that has not happened since the process
+        /// began.
         public let epochChangedAt: String?
-        /// Nil while they have not been counted yet.
+        /// The number of devices. Nil before the first count.
         public let devices: Devices?
 
         public init(
@@ -283,27 +285,27 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let version: String
     public let process: Int
     public let startedAt: String
-    /// Why it is not ready; empty if it is.
+    /// The reasons why the gateway is not ready. Empty if it is.
     public let obstacles: [String]
     public let generation: Int
-    /// The last one; nil if there was none.
+    /// The last reload. Nil if there was none.
     public let lastReload: Reload?
-    /// The last one that came to nothing; nil if none did in this process.
+    /// The last upgrade that failed. Nil if none did in this process.
     public let failedUpgrade: Failure?
     public let workers: [Worker]
     public let listeners: [String]
-    /// Of each listener, that of enrolment included.
+    /// The protocols of each listener, including that of enrolment.
     public let protocols: [Protocols]
-    /// Nil if no listener has several.
+    /// The hosts. Nil if no listener has several.
     public let hosts: [Host]?
-    /// Nil if this process enrols nobody.
+    /// The state of enrolment. Nil if this process does not enrol.
     public let enrolment: Enrolment?
     public let upstreams: [Upstream]
     public let certificates: [Certificate]
     public let revocationLists: [Statement]
     public let ocspResponses: [Statement]
     public let apps: [App]
-    /// Nil if there is no registry.
+    /// The state of the registry. Nil if there is none.
     public let registry: Registry?
 
     public init(
@@ -344,10 +346,10 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 }
 
-/// What `POST /reload` answers: what is served now.
+/// The answer to `POST /reload`: the configuration that is served now.
 public struct ReloadDocument: Codable, Sendable {
     public let generation: Int
-    /// What is doubtful in the configuration that was read, each with its place; nil from a gateway that did not say so yet.
+    /// The warnings about the configuration with their positions. Nil from a gateway without this member.
     public let warnings: [String]?
 
     public init(generation: Int, warnings: [String]) {

@@ -1,56 +1,58 @@
-/// What has happened between two scrapes, as figures for a second, and what there is now.
+/// The figures of one interval between two scrapes, per second, with the state at its end.
 ///
-/// A value without I/O. A restart of the gateway resets its counters: their values are then the whole change.
+/// It is a value without I/O. A restart of the gateway resets its counters. Their new values are then the whole change.
 public struct TopFigures: Equatable, Sendable {
     public struct Phase: Equatable, Sendable {
         public let name: String
         public let perSecond: Double
-        /// Seconds; nil if nothing was measured.
+        /// Quantiles in seconds. Nil without measurements.
         public let half, most, nearlyAll: Double?
     }
 
     public struct Denial: Equatable, Sendable {
         public let code: String
         public let perSecond: Double
-        /// Since the gateway began.
+        /// The count since the gateway began.
         public let total: Double
     }
 
     public struct Server: Equatable, Sendable {
         public let upstream: String
         public let name: String
-        /// How most workers think of it.
+        /// The state in most workers.
         public let state: String
         public let busy, idle: Double
         public let perSecond, failuresPerSecond: Double
     }
 
-    /// By decision: forwarded, partial, denied, answered, abandoned.
+    /// Requests by decision: forwarded, partial, denied, answered, abandoned.
     public let requests: [String: Double]
-    /// By route.
+    /// Requests by route.
     public let routes: [String: Double]
     public let handshakes: [String: Double]
     public let connections, streams, tunnels: Double
     public let phases: [Phase]
-    /// Those that ever happened, the most frequent first.
+    /// The denials that occurred, the most frequent first.
     public let denials: [Denial]
     public let servers: [Server]
-    /// Requests that wait, by upstream.
+    /// Waiting requests by upstream.
     public let waiting: [String: Double]
-    /// Nil without a registry.
+    /// Whether the registry is available. Nil without a registry.
     public let isRegistryAvailable: Bool?
     public let committed, batch, registryWaiting, registryErrors: Double
-    /// Nil where nobody is enrolled.
+    /// The number of issued certificates. Nil without enrolment.
     public let certificatesIssued: Double?
-    /// Fraction of one processor.
+    /// The used fraction of one processor.
     public let processor: Double
     public let memory: Double
-    /// Blocks of the log, and spans, that were lost.
+    /// The number of lost log blocks and spans.
     public let lost: Double
 
     public var requestsPerSecond: Double { requests.values.reduce(0, +) }
 
-    /// - Parameter seconds: between the two; more than 0.
+    /// Computes the figures.
+    ///
+    /// - Parameter seconds: The length of the interval, more than 0.
     public init(from earlier: ScrapedMetrics, to later: ScrapedMetrics, seconds: Double) {
         let change = Change(earlier: earlier, later: later, seconds: seconds)
         requests = change.rates("attestgate_requests_total", by: "decision")
@@ -86,7 +88,7 @@ public struct TopFigures: Equatable, Sendable {
     }
 }
 
-/// Two scrapes, and what lies between.
+/// The change between two scrapes.
 private struct Change {
     let earlier, later: ScrapedMetrics
     let seconds: Double
@@ -102,7 +104,7 @@ private struct Change {
 
     private func rate(_ before: Double, _ after: Double) -> Double { Self.grown(before, after) / seconds }
 
-    /// A counter that is less than before was reset.
+    /// Returns the increase of a counter. If it is smaller than before, it was reset.
     private static func grown(_ before: Double, _ after: Double) -> Double { after < before ? after : after - before }
 
     var servers: [TopFigures.Server] {
@@ -140,7 +142,8 @@ private struct Change {
 
     private static func bound(_ text: String) -> Double? { text == "+Inf" ? .infinity : Double(text) }
 
-    /// As Prometheus' histogram_quantile: evenly within a bucket; in the last, where that begins.
+    /// Returns a quantile like Prometheus' histogram_quantile: linear within a bucket, and the lower bound of the last
+    /// one.
     private static func quantile(_ share: Double, of buckets: [(bound: Double, count: Double)]) -> Double? {
         guard let total = buckets.last?.count, total > 0 else { return nil }
         let rank = share * total
@@ -156,7 +159,7 @@ private struct Change {
     }
 }
 
-/// What `GET /metrics` said at one moment: samples by name and labels, as Prometheus' text format has them.
+/// The samples of `GET /metrics` at one time, by name and labels, in Prometheus' text format.
 public struct ScrapedMetrics: Sendable {
     struct Sample: Sendable {
         let labels: [String: String]
@@ -165,7 +168,7 @@ public struct ScrapedMetrics: Sendable {
 
     private var samples: [String: [Sample]] = [:]
 
-    /// Lines that are no sample are passed over.
+    /// Parses a text. Lines that are not samples are ignored.
     public init(_ text: String) {
         for line in text.utf8.split(separator: UInt8(ascii: "\n")) where line.first != UInt8(ascii: "#") {
             guard let (name, sample) = Self.sample(Substring(line)) else { continue }
@@ -175,13 +178,13 @@ public struct ScrapedMetrics: Sendable {
 
     func all(_ name: String) -> [Sample] { samples[name] ?? [] }
 
-    /// The sum of the samples that have these labels; nil if there is none.
+    /// Returns the sum of the samples with these labels, or nil if there is none.
     func sum(_ name: String, _ labels: [String: String] = [:]) -> Double? {
         let found = all(name).filter { sample in labels.allSatisfy { sample.labels[$0] == $1 } }
         return found.isEmpty ? nil : found.reduce(0) { $0 + $1.value }
     }
 
-    /// Of each value of a label, the sum of the samples that have it and the other labels.
+    /// Returns for each value of a label the sum of the samples that have it and the other labels.
     func sums(_ name: String, by label: String, _ labels: [String: String] = [:]) -> [String: Double] {
         var sums: [String: Double] = [:]
         for sample in all(name) where labels.allSatisfy({ sample.labels[$0] == $1 }) {
@@ -213,7 +216,7 @@ public struct ScrapedMetrics: Sendable {
         return (String(series[..<brace]), Sample(labels: labels, value: value))
     }
 
-    /// Up to the closing quote, which is taken too.
+    /// Reads up to the closing quote and consumes it.
     private static func quoted(_ rest: inout Substring) -> String? {
         var text = ""
         var isEscaped = false

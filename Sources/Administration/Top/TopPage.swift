@@ -1,6 +1,6 @@
-/// Figures as lines for a screen: what matters most stands first, and what does not fit is left out.
+/// Figures as lines for a screen. The most important come first, and the rest is omitted if there is no room.
 public struct TopPage: Sendable {
-    /// How a piece of text is to look, where that can be shown.
+    /// The style of a text, if the terminal supports it.
     public enum Style: Equatable, Sendable {
         case plain, heading, good, bad
     }
@@ -17,9 +17,11 @@ public struct TopPage: Sendable {
 
     public let lines: [Line]
 
+    /// Creates a page.
+    ///
     /// - Parameters:
-    ///   - width: columns; longer lines are cut.
-    ///   - height: rows; nil for as many as there are.
+    ///   - width: The number of columns. Longer lines are cut.
+    ///   - height: The number of rows. Nil for no limit.
     public init(_ status: StatusDocument, _ figures: TopFigures, width: Int, height: Int?) {
         var lines = Self.summary(status, figures)
         lines.append(Line(""))
@@ -30,7 +32,7 @@ public struct TopPage: Sendable {
         self.lines = lines.prefix(height ?? .max).map { Line(Self.shown($0.text, width), $0.style) }
     }
 
-    /// In place of figures.
+    /// Creates a page with a fault instead of figures.
     public init(fault: String, width: Int) {
         lines = [Line(Self.shown("the gateway is not reachable: \(fault)", width), .bad)]
     }
@@ -52,7 +54,7 @@ public struct TopPage: Sendable {
         let by = ["forwarded", "denied", "answered", "partial", "abandoned"].compactMap { decision in
             figures.requests[decision].map { "\(decision) \(rate($0))" }
         }
-        // The sum is there twice where all went one way.
+        // With one decision only, the sum equals that row.
         lines.append(
             Line(
                 "requests \(rate(figures.requestsPerSecond))/s" + (by.isEmpty ? "" : ": \(by.joined(separator: ", "))"))
@@ -122,7 +124,9 @@ public struct TopPage: Sendable {
 
     // MARK: - Text
 
-    /// Words to the left, numbers to the right. - Parameter words: columns of words.
+    /// Aligns words to the left and numbers to the right.
+    ///
+    /// - Parameter words: The number of columns with words.
     private static func table(_ rows: [[String]], firstLeft words: Int) -> [Line] {
         let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
         return rows.enumerated().map { index, row in
@@ -134,7 +138,7 @@ public struct TopPage: Sendable {
         }
     }
 
-    /// Cut, and without anything that drives a terminal: parts come from the conf file and from certificates.
+    /// Cuts a text and removes control characters. Parts come from the conf file and from certificates.
     private static func shown(_ text: String, _ width: Int) -> String {
         let plain = text.unicodeScalars.map { scalar in
             switch scalar.properties.generalCategory {
@@ -145,7 +149,7 @@ public struct TopPage: Sendable {
         return String(plain.prefix(max(0, width)))
     }
 
-    /// Three digits that count.
+    /// Formats a number with three significant digits.
     private static func rate(_ number: Double) -> String {
         number < 100 ? decimal(number, places: number < 10 ? 2 : 1) : whole(number)
     }

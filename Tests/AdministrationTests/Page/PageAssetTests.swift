@@ -22,7 +22,7 @@ struct PageAssetTests {
         let paths = Set(PageAsset.all.map(\.path))
         var referred: Set<String> = []
         for (path, text) in Self.texts {
-            // The namespace of drawings is a name, nothing that is asked for.
+            // The namespace of SVG is only a name and is never requested.
             let without = text.replacing("http://www.w3.org/2000/svg", with: "")
             #expect(try Self.matches(#"(https?:)?//[a-z]"#, in: without.replacing("// ", with: "")).isEmpty, "\(path)")
             for match in try Self.matches(#"(?:src|href)="/[^"]*"|from "\./[^"]*""#, in: text) {
@@ -41,7 +41,7 @@ struct PageAssetTests {
         #expect(try Self.matches(#"<style|\sstyle=|\son[a-z]+=|javascript:"#, in: page).isEmpty)
     }
 
-    /// The browser enforces the same (`require-trusted-types-for`), where it knows how to.
+    /// Browsers that support `require-trusted-types-for` enforce the same.
     @Test("no file turns text into markup or code, or stores the token")
     func sinks() throws {
         let forbidden =

@@ -7,14 +7,15 @@ import Testing
 struct PageSessionsTests {
     private static let token = [UInt8](repeating: 0x61, count: 32)
 
-    private static func door(_ name: String = "127.0.0.1:9464", isSecure: Bool = false) -> AdministrationDoor {
-        AdministrationDoor(name: name, hosts: [name], token: nil, isSecure: isSecure, servesPage: true)
+    private static func accessPoint(_ name: String = "127.0.0.1:9464", isSecure: Bool = false) -> AccessPoint {
+        AccessPoint(name: name, hosts: [name], token: nil, isSecure: isSecure, servesPage: true)
     }
 
     private static func sessions(
-        _ secret: [UInt8] = token, at door: AdministrationDoor = door(), ended: EndedPageSessions = EndedPageSessions()
+        _ secret: [UInt8] = token, at accessPoint: AccessPoint = accessPoint(),
+        ended: EndedPageSessions = EndedPageSessions()
     ) throws -> PageSessions {
-        try PageSessions(secret: secret, door: door, ended: ended, try LibraryContext())
+        try PageSessions(secret: secret, accessPoint: accessPoint, ended: ended, try LibraryContext())
     }
 
     @Test("a session is recognized by cookie and key together until it ends")
@@ -39,7 +40,7 @@ struct PageSessionsTests {
         let begun = try Self.sessions().begin(at: 1_000)
         let other = try Self.sessions([UInt8](repeating: 0x62, count: 32))
         #expect(other.find(cookie: begun.cookie, key: begun.key, at: 1_001) == nil)
-        let beside = try Self.sessions(at: Self.door("127.0.0.1:9465"))
+        let beside = try Self.sessions(at: Self.accessPoint("127.0.0.1:9465"))
         #expect(beside.find(cookie: begun.cookie, key: begun.key, at: 1_001) == nil)
     }
 
@@ -90,7 +91,7 @@ struct PageSessionsTests {
         sessions.end(first.session, at: 1_001)
         #expect(sessions.find(cookie: first.cookie, key: first.key, at: 1_002) == nil)
         #expect(sessions.find(cookie: second.cookie, key: second.key, at: 1_002) != nil)
-        // A reload that changes something of the listener creates its sessions again.
+        // A reload that changes the listener creates its sessions again.
         #expect(try Self.sessions(ended: ended).find(cookie: first.cookie, key: first.key, at: 1_002) == nil)
     }
 
@@ -110,7 +111,7 @@ struct PageSessionsTests {
     func fields() throws {
         let plain = try Self.sessions().cookieField("value")
         #expect(plain == "attestgate-9464=value; Path=/; HttpOnly; SameSite=Strict")
-        let secure = try Self.sessions(at: Self.door("198.51.100.1:443", isSecure: true)).cookieField("value")
+        let secure = try Self.sessions(at: Self.accessPoint("198.51.100.1:443", isSecure: true)).cookieField("value")
         #expect(secure == "__Host-attestgate-443=value; Path=/; HttpOnly; SameSite=Strict; Secure")
         #expect(try Self.sessions().cookieField(nil).hasSuffix("; Max-Age=0"))
     }

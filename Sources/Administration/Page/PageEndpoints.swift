@@ -2,12 +2,12 @@ internal import Cryptography
 internal import EventLoop
 internal import HTTP
 
-/// The page at each door that serves it: its files, signing in and out.
-final class PageDoors {
+/// The endpoints of the page at each access point that serves it: its files, signing in and signing out.
+final class PageEndpoints {
     private let library: LibraryContext
     private let ended = EndedPageSessions()
-    /// In place of a token where certificates say who comes: sessions end with the process there, and the page begins another by
-    /// itself.
+    /// A random secret that replaces the token where certificates authenticate. Sessions then end with the process, and
+    /// the page starts new ones by itself.
     private let secret: [UInt8]
     private let audit: (AdministrationAct) -> Void
 
@@ -17,35 +17,36 @@ final class PageDoors {
         self.audit = audit
     }
 
-    /// - Returns: nil where no page is served.
-    func sessions(at door: AdministrationDoor) throws(CryptographyError) -> PageSessions? {
-        guard door.servesPage else { return nil }
-        return try PageSessions(secret: door.token?.bytes ?? secret, door: door, ended: ended, library)
+    /// Returns the sessions of an access point, or nil if it serves no page.
+    func sessions(at accessPoint: AccessPoint) throws(CryptographyError) -> PageSessions? {
+        guard accessPoint.servesPage else { return nil }
+        return try PageSessions(
+            secret: accessPoint.token?.bytes ?? secret, accessPoint: accessPoint, ended: ended, library)
     }
 
-    func endpoints(at door: AdministrationDoor, _ sessions: PageSessions?) -> [AdministrationEndpoint] {
+    func endpoints(at accessPoint: AccessPoint, _ sessions: PageSessions?) -> [AdministrationEndpoint] {
         guard let sessions else { return [] }
         let files = PageAsset.all.map { file in
             AdministrationEndpoint(.get, file.path, access: .everybody) { _, reply throws(AdministrationFault) in
                 reply.send(AdministrationResponse(200, contentType: file.contentType, file.bytes))
             }
         }
-        return files + [about(door), signIn(door, sessions), signOut(sessions)]
+        return files + [about(accessPoint), signIn(accessPoint, sessions), signOut(sessions)]
     }
 
-    /// `GET /session`: what somebody needs to sign in, and nothing of who is.
-    private func about(_ door: AdministrationDoor) -> AdministrationEndpoint {
+    /// Returns the endpoint `GET /session`, which tells how to sign in, but nothing about existing sessions.
+    private func about(_ accessPoint: AccessPoint) -> AdministrationEndpoint {
         AdministrationEndpoint(.get, "/session", access: .everybody) { _, reply throws(AdministrationFault) in
-            reply.send(AdministrationResponse(json: ["token_needed": door.token != nil]))
+            reply.send(AdministrationResponse(json: ["token_needed": accessPoint.token != nil]))
         }
     }
 
-    /// `POST /session`: the token in the content, never in the target, which is kept by histories and logs.
-    private func signIn(_ door: AdministrationDoor, _ sessions: PageSessions) -> AdministrationEndpoint {
+    /// Returns the endpoint `POST /session`. The token is in the content, because histories and logs store targets.
+    private func signIn(_ accessPoint: AccessPoint, _ sessions: PageSessions) -> AdministrationEndpoint {
         AdministrationEndpoint(.post, "/session", takesContent: true, access: .page, level: .view) {
             [audit] request, reply throws(AdministrationFault) in
             let members = try JSONText.members(of: request.content, admitted: ["token"])
-            if let token = door.token {
+            if let token = accessPoint.token {
                 guard let shown = members["token"], token.isEqual(to: shown) else { throw .tokenRequired }
             }
             do throws(CryptographyError) {
@@ -55,7 +56,7 @@ final class PageDoors {
                     AdministrationResponse(
                         json: [
                             "key": begun.key, "until": Timestamp.text(of: begun.session.end),
-                            "level": door.level.rawValue,
+                            "level": accessPoint.level.rawValue,
                         ]
                     ).setting(cookie: sessions.cookieField(begun.cookie)))
             } catch {
@@ -64,7 +65,7 @@ final class PageDoors {
         }
     }
 
-    /// `POST /session/end`.
+    /// Returns the endpoint `POST /session/end`.
     private func signOut(_ sessions: PageSessions) -> AdministrationEndpoint {
         AdministrationEndpoint(.post, "/session/end", level: .view) {
             [audit] request, reply throws(AdministrationFault) in
@@ -77,7 +78,7 @@ final class PageDoors {
     }
 }
 
-/// What the page is made of: files of the folder beside this one, compiled into the program.
+/// A file of the page, from the folder beside this one. It is compiled into the program.
 struct PageAsset {
     let path: String
     let contentType: StaticString

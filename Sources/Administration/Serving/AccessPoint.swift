@@ -2,36 +2,37 @@ public import Cryptography
 public import EventLoop
 public import TLS
 
-/// A way in to the administration, and what those must show who come by it.
-struct AdministrationDoor: Equatable {
-    /// For the log.
+/// An entrance to the administration, with the credentials that it requires.
+struct AccessPoint: Equatable {
+    /// The name in the log.
     let name: String
-    /// What the Host field may be: a web page that has its own name resolved to this address says that name.
+    /// The permitted values of the Host field. A web page whose own name was resolved to this address sends that name
+    /// instead.
     let hosts: [String]
-    /// Nil if something else says who may ask: a socket's mode, or client certificates.
+    /// The required token. Nil if a socket's mode or client certificates authenticate.
     let token: AdministrationToken?
-    /// TLS is spoken.
+    /// Whether TLS is used.
     let isSecure: Bool
-    /// Browsers reach no Unix socket.
+    /// Whether the page is served. Browsers cannot connect to a Unix socket.
     let servesPage: Bool
-    /// What those may do who come in.
+    /// The permissions of authenticated clients.
     var level = AdministrationLevel.admin
 
-    static let socket = AdministrationDoor(
+    static let socket = AccessPoint(
         name: "the socket", hosts: ["localhost"], token: nil, isSecure: false, servesPage: false)
 }
 
-/// A TCP address on which the administration is served.
+/// A TCP listener of the administration.
 public struct AdministrationListener: Equatable, Sendable {
-    /// How the listener shows itself, and whose certificates it asks for.
+    /// The TLS settings of a listener.
     public struct TLS: Equatable, Sendable {
         let certificates: [UInt8]
         let key: [UInt8]
         let policy: TLSPolicy
-        /// Nil to ask for none.
+        /// The trusted authorities of client certificates. Nil if none are requested.
         let authorities: [[UInt8]]?
 
-        /// - Parameters: texts in PEM; each authority's may hold several.
+        /// Creates a value. All texts are in PEM, and each authority's may contain several certificates.
         public init(certificates: [UInt8], key: [UInt8], policy: TLSPolicy, authorities: [[UInt8]]?) {
             self.certificates = certificates
             self.key = key
@@ -41,16 +42,18 @@ public struct AdministrationListener: Equatable, Sendable {
     }
 
     let address: SocketAddress
-    let door: AdministrationDoor
+    let accessPoint: AccessPoint
     /// The address as text.
-    public var name: String { door.name }
+    public var name: String { accessPoint.name }
     let tls: TLS?
 
+    /// Creates a listener.
+    ///
     /// - Parameters:
-    ///   - name: the address as text, which the Host field may be.
-    ///   - hosts: what else the Host field may be.
-    ///   - token: nil only with TLS that asks for certificates.
-    ///   - level: what those may do who show what is asked for.
+    ///   - name: The address as text, a permitted value of the Host field.
+    ///   - hosts: Other permitted values of the Host field.
+    ///   - token: Nil only with TLS that requests certificates.
+    ///   - level: The permissions of authenticated clients.
     public init(
         address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?,
         level: AdministrationLevel = .admin
@@ -58,11 +61,13 @@ public struct AdministrationListener: Equatable, Sendable {
         precondition(token != nil || tls?.authorities != nil, "a TCP address is open to every process of the machine")
         self.address = address
         self.tls = tls
-        door = AdministrationDoor(
+        accessPoint = AccessPoint(
             name: name, hosts: [name] + hosts, token: token, isSecure: tls != nil,
             servesPage: level >= .view, level: level)
     }
 
+    /// Creates the TLS context.
+    ///
     /// - Throws: if certificates or key cannot be used.
     func makeContext(_ library: LibraryContext) throws(CryptographyError) -> ServerContext? {
         guard let tls else { return nil }
@@ -72,47 +77,47 @@ public struct AdministrationListener: Equatable, Sendable {
             sessions: SessionTable(limit: Self.sessions), library: library)
     }
 
-    /// What it shows itself with, leaf first; none without TLS.
+    /// Returns the listener's certificates, leaf first. Empty without TLS.
     public func ownCertificates(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
         guard let tls else { return [] }
         return try Certificate.all(inPEM: tls.certificates, library)
     }
 
-    /// What operators' certificates must chain to; none if they are asked for none.
+    /// Returns the trusted authorities of client certificates. Empty if none are requested.
     public func authorities(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
         var certificates: [Certificate] = []
         for text in tls?.authorities ?? [] { certificates += try Certificate.all(inPEM: text, library) }
         return certificates
     }
 
-    /// Whether who has this listener's token has the other one's, too.
+    /// Returns whether both listeners have the same token.
     public func sharesToken(with other: AdministrationListener) -> Bool {
-        door.token != nil && door.token == other.door.token
+        accessPoint.token != nil && accessPoint.token == other.accessPoint.token
     }
 
-    public var level: AdministrationLevel { door.level }
+    public var level: AdministrationLevel { accessPoint.level }
 
-    /// Finds what is wrong with certificates and key without serving anything.
+    /// Checks certificates and key without serving anything.
     public func check(_ library: LibraryContext) throws(CryptographyError) { _ = try makeContext(library) }
 
-    /// Apart from those of the gateway's clients.
+    /// Size of the session table, which is separate from that of the gateway's clients.
     private static let sessions = 64
 }
 
 extension AdministrationListener {
-    /// The door's name is the address.
+    /// The access point's name is the address.
     public static func == (left: AdministrationListener, right: AdministrationListener) -> Bool {
-        left.door == right.door && left.tls == right.tls
+        left.accessPoint == right.accessPoint && left.tls == right.tls
     }
 }
 
-/// How much of the administration an endpoint is, and how much of it those get who come by a listener.
+/// The level of an endpoint, and the greatest level that a listener permits.
 public enum AdministrationLevel: String, Comparable, CaseIterable, Sendable {
-    /// Metrics and health: what a scraper asks for. Nothing of a device or of a request stands in them.
+    /// Metrics and health, for scrapers. They contain nothing about a device or a request.
     case metrics
-    /// All that only looks, the page among it; but no export, which is the whole registry.
+    /// All reading endpoints, including the page, except the export of the whole registry.
     case view
-    /// Everything.
+    /// All endpoints.
     case admin
 
     public static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
@@ -126,49 +131,51 @@ public enum AdministrationLevel: String, Comparable, CaseIterable, Sendable {
     }
 }
 
-/// Whom an endpoint is for.
+/// The clients that an endpoint is for.
 enum EndpointAccess: Equatable {
-    /// Clients that have presented the credentials which the listener demands.
+    /// Clients with the credentials of the listener.
     case operators
-    /// The door's own page, which asks for a session and has none yet.
+    /// The access point's own page before it has a session.
     case page
-    /// Everybody who reaches the door: what the page is made of says nothing of the gateway.
+    /// All clients. The page's files say nothing about the gateway.
     case everybody
 }
 
-/// Who asks, as far as a door has found out.
+/// The authentication of a client.
 enum AdministrationCaller: Equatable {
-    /// The door needs nothing more: its socket's mode, or a certificate, says who comes.
+    /// The access point requires nothing more, because its socket's mode or a certificate authenticates.
     case admitted
     case token
     case session(PageSession)
     case unidentified
 }
 
-/// Who may come in, and with what.
-extension AdministrationDoor {
+/// Authentication.
+extension AccessPoint {
+    /// Authenticates a client.
+    ///
     /// - Parameters:
-    ///   - changes: the request changes something.
-    ///   - sessions: of the page at this door; nil if it serves none.
-    ///   - now: in seconds since 1970.
-    /// - Returns: who asks, or why nothing more of the request is looked at.
-    func judge(
+    ///   - changes: Whether the request changes something.
+    ///   - sessions: The sessions of the page at this access point. Nil if it serves none.
+    ///   - now: The time in seconds since 1970.
+    /// - Returns: the authentication, or the reason of the refusal.
+    func authenticate(
         _ shown: PresentedCredentials, for access: EndpointAccess, changes: Bool, sessions: PageSessions?, at now: Int64
     ) -> Result<AdministrationCaller, AdministrationRefusals.Refused> {
-        // A web page that has the address of this server resolved to its own name says that name.
+        // A web page whose own name was resolved to this server's address sends that name.
         guard knows(shown.host) else { return .failure(.host) }
-        // Browsers say where a request comes from whenever it changes something, and hardly anything else does.
+        // Browsers send Origin with every request that changes something. Other clients hardly send it.
         let isOwnPage = sessions != nil && shown.origins == ["\(isSecure ? "https" : "http")://\(shown.host)"]
         guard shown.origins.isEmpty || isOwnPage else { return .failure(.origin) }
         if access == .everybody { return .success(.unidentified) }
-        // Nor does what another site's page embeds, or links to, lead anywhere but to the page itself.
+        // Resources embedded by another site, or links from it, lead only to the page itself.
         guard shown.fetchSites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else { return .failure(.origin) }
         if access == .page {
             return isOwnPage && shown.pageKeys.count == 1 ? .success(.unidentified) : .failure(.origin)
         }
         if let sessions, !shown.pageKeys.isEmpty || isOwnPage {
             guard !changes || isOwnPage else { return .failure(.origin) }
-            // A page has no other way: with a token, or a certificate alone, it could be any.
+            // The page must use its session. With a token or a certificate alone, it could be any page.
             guard shown.authorizations.isEmpty, shown.pageKeys.count == 1, shown.cookies.count == 1,
                 let session = sessions.find(
                     cookie: shown.cookies[0], key: shown.pageKeys[0], with: shown.certificate, at: now)
@@ -182,14 +189,14 @@ extension AdministrationDoor {
         return .success(.token)
     }
 
-    /// Browsers leave out the port that is their scheme's own.
+    /// Returns whether the host is permitted. Browsers omit the default port of the scheme.
     private func knows(_ host: String) -> Bool {
         hosts.contains(host) || servesPage && hosts.contains("\(host):\(isSecure ? 443 : 80)")
     }
 }
 
 extension AdministrationRefusals {
-    /// A reason with the answer that goes with it.
+    /// A reason with its answer.
     enum Refused: Error, Equatable {
         case host, origin, token, session
 
@@ -213,15 +220,16 @@ extension AdministrationRefusals {
     }
 }
 
-/// What those show who ask by TCP: `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
+/// The token of a TCP listener: `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
 public struct AdministrationToken: Equatable, Sendable {
     let bytes: [UInt8]
 
     public static let shortest = 32
     static let longest = 1024
 
-    /// - Parameter text: of a file; blanks and ends of lines around the token are none of it.
-    /// - Returns: nil if what is left is not 32 to 1,024 printable ASCII characters.
+    /// Parses the content of a token file. White space around the token is ignored.
+    ///
+    /// - Returns: nil unless the token has 32 to 1,024 printable ASCII characters.
     public init?(_ text: [UInt8]) {
         func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
         let token = text.drop(while: isBlank).reversed().drop(while: isBlank).reversed()
@@ -230,39 +238,37 @@ public struct AdministrationToken: Equatable, Sendable {
         bytes = Array(token)
     }
 
-    /// - Parameter credentials: the value of an Authorization field. How much of the token is right does not show in the time
-    ///   this takes.
+    /// Compares the value of an Authorization field with the token, in constant time.
     func isMeant(by credentials: String) -> Bool {
         let parts = credentials.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
-        // The scheme's case means nothing (RFC 9110 section 11.1).
+        // The scheme is case-insensitive (RFC 9110 section 11.1).
         guard parts.count == 2, parts[0].lowercased() == "bearer" else { return false }
         return isEqual(to: String(parts[1]))
     }
 
-    /// In constant time, too.
+    /// Compares a text with the token in constant time.
     func isEqual(to text: String) -> Bool {
         let shown = Array(text.utf8)
         return ConstantTime.areEqual(shown.span, bytes.span)
     }
 }
 
-/// Clients that the administration refused before it looked at the request: counted by reason and logged at a limited
-/// rate. Belongs to the server's loop.
+/// Refusals before a request was handled, counted by reason and logged at a limited rate. Belongs to the server's loop.
 public final class AdministrationRefusals {
-    /// What was missing or wrong. The raw value is the metric's label.
+    /// The reason of a refusal. The raw value is the metric's label.
     public enum Reason: String, CaseIterable, Sendable {
         case token
-        /// A web page says its own name.
+        /// The Host field is not permitted, as from a web page with another name.
         case host
-        /// Only web pages say one; and this one is not the administration's own.
+        /// The Origin field is not the administration's own. Only web pages send it.
         case origin
-        /// The page's, for it is over or another listener's.
+        /// The page's session has expired or is for another listener.
         case session
-        /// Who may come in asks for more than the listener is for.
+        /// The client is authenticated, but the listener does not permit the endpoint.
         case level
-        /// The TLS handshake: no certificate, or one that is refused, or no TLS at all.
+        /// The TLS handshake failed: no certificate, a refused one, or no TLS.
         case handshake
-        /// As many connections as there may be.
+        /// The limit of connections was reached.
         case connections
 
         var sentence: StaticString {
@@ -285,19 +291,23 @@ public final class AdministrationRefusals {
     private var lines = 0
     private var suppressed = 0
 
-    /// - Parameter notice: receives which client was refused, and why.
+    /// Creates counts.
+    ///
+    /// - Parameter notice: Receives the client and the reason.
     init(linesPerMinute: Int = 30, notice: @escaping (String) -> Void) {
         self.linesPerMinute = linesPerMinute
         self.notice = notice
     }
 
-    /// How many since the server began.
+    /// Returns the count since the server began.
     public func count(of reason: Reason) -> UInt64 { counts[reason] ?? 0 }
 
+    /// Counts and logs a refusal.
+    ///
     /// - Parameters:
-    ///   - client: its address without the port, or its user.
-    ///   - door: where it came.
-    func add(_ reason: Reason, _ client: String, at door: String, _ now: Instant) {
+    ///   - client: Its address without the port, or its user.
+    ///   - accessPoint: The access point's name.
+    func add(_ reason: Reason, _ client: String, at accessPoint: String, _ now: Instant) {
         counts[reason, default: 0] += 1
         let minute = now.nanoseconds / 60_000_000_000
         if minute != self.minute {
@@ -311,6 +321,6 @@ public final class AdministrationRefusals {
         lines += 1
         let more = suppressed == 0 ? "" : "; \(suppressed) others since the previous line"
         suppressed = 0
-        notice("refused \(client) at \(door): \(reason.sentence)\(more)")
+        notice("refused \(client) at \(accessPoint): \(reason.sentence)\(more)")
     }
 }
