@@ -1,7 +1,7 @@
-internal import ArgumentParser
+public import ArgumentParser
 internal import Foundation
-internal import GatewayConfiguration
-internal import Lifecycle
+public import GatewayConfiguration
+public import Lifecycle
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -91,4 +91,12 @@ struct Run: ParsableCommand {
             throw Failure("\(error)")
         }
     }
+}
+
+extension Role: ExpressibleByArgument {
+    static let choices = allCases.map(\.rawValue).joined(separator: ", ")
+}
+
+extension Sandbox: ExpressibleByArgument {
+    static let choices = allCases.map(\.rawValue).joined(separator: ", ")
 }

@@ -33,3 +33,108 @@ struct Status: ParsableCommand {
         if !status.obstacles.isEmpty { throw ExitCode.failure }
     }
 }
+
+/// A gateway's status as text for people.
+enum StatusListing {
+    static func text(of status: StatusDocument) -> String {
+        var rows = [
+            ["version", "\(status.version), process \(status.process), started \(status.startedAt)"],
+            ["ready", status.obstacles.isEmpty ? "yes" : "no: \(status.obstacles.joined(separator: "; "))"],
+            ["generation", String(status.generation)],
+        ]
+        if let reload = status.lastReload {
+            rows.append(["last reload", "\(reload.at) \(reload.reason.map { "failed: \($0)" } ?? "succeeded")"])
+        }
+        if let upgrade = status.failedUpgrade { rows.append(["failed upgrade", "\(upgrade.at) \(upgrade.reason)"]) }
+        if let registry = status.registry {
+            let counters = "\(registry.countersCommitted) counters committed, \(registry.countersWaiting) waiting"
+            if registry.available {
+                rows.append(["registry", "available, \(counters)"])
+            } else {
+                let since = registry.unavailableSince.map { " since \($0)" } ?? ""
+                rows.append(["registry", "NOT AVAILABLE\(since), \(counters)"])
+                rows.append(["registry's fault", registry.reason ?? "unknown"])
+            }
+            rows += details(of: registry)
+        }
+        rows += status.apps.map { ["app", "\($0.id) (\($0.environment)), counter: \($0.counter)"] }
+        rows += status.listeners.map { listener in
+            let spoken = status.protocols.first { $0.listener == listener }?.names ?? []
+            return ["listener", "\(listener): \(spoken.joined(separator: ", "))"]
+        }
+        rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
+        if let enrolment = status.enrolment {
+            rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
+            if let receipts = enrolment.receipts { rows.append(["receipts", text(of: receipts)]) }
+        }
+        let workers = status.workers.map { worker in
+            [
+                String(worker.worker), worker.up ? "up" : "SILENT", String(worker.generation),
+                String(worker.retiredGenerations), String(worker.connections),
+            ]
+        }
+        let upstreams = status.upstreams.flatMap { [row($0)] + $0.servers.map(row) }
+        let certificates = status.certificates.map { certificate in
+            let place = [certificate.listener ?? certificate.upstream, certificate.host].compactMap(\.self).joined(
+                separator: " ")
+            return [certificate.expiresAt, certificate.role, place, certificate.subject]
+        }
+        let statements =
+            status.revocationLists.map { row($0, "revocation list") }
+            + status.ocspResponses.map { row($0, "OCSP response") }
+        var tables = [
+            rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
+            [["UPSTREAM", "SERVER", "SPEAKS, STATE", "BUSY", "IDLE", "WAITING", "LAST FAILURE"]] + upstreams,
+            [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
+        ]
+        if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
+        return tables.map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private static func details(of registry: StatusDocument.Registry) -> [[String]] {
+        var rows: [[String]] = []
+        if let devices = registry.devices {
+            rows.append(
+                ["devices", "\(devices.active) active, \(devices.pending) pending, \(devices.revoked) revoked"])
+        }
+        if let isComplete = registry.journalComplete {
+            rows.append(["revocation journal", isComplete ? "complete" : "NOT COMPLETE: it cannot be written"])
+        }
+        if let time = registry.epochChangedAt { rows.append(["epoch changed", time]) }
+        return rows
+    }
+
+    private static func row(_ upstream: StatusDocument.Upstream) -> [String] {
+        [
+            upstream.name, "", upstream.speaks ?? "", String(upstream.busy), String(upstream.idle),
+            String(upstream.waiting), "",
+        ]
+    }
+
+    private static func row(_ server: StatusDocument.Server) -> [String] {
+        let failure = server.lastFailure.map { "\($0.at) \($0.reason)" } ?? ""
+        return ["", server.name, states(of: server), String(server.busy), String(server.idle), "", failure]
+    }
+
+    private static func row(_ statement: StatusDocument.Statement, _ kind: String) -> [String] {
+        let place = [statement.listener, statement.host].compactMap(\.self).joined(separator: " ")
+        return [statement.nextUpdate, statement.stale ? "STALE" : "fresh", kind, place, statement.of]
+    }
+
+    private static func text(of receipts: StatusDocument.Receipts) -> String {
+        var parts = ["\(receipts.calls) calls, \(receipts.refreshed) refreshed"]
+        parts += receipts.aboveCeiling.sorted { $0.key < $1.key }.map { "\($0.value) above the ceiling of \($0.key)" }
+        if receipts.oldestOverdueSeconds > 0 {
+            parts.append("the oldest overdue for \(receipts.oldestOverdueSeconds) s")
+        }
+        if let reason = receipts.paused { parts.append("PAUSED: \(reason)") }
+        return parts.joined(separator: ", ")
+    }
+
+    /// One word, unless workers are of several minds.
+    private static func states(of server: StatusDocument.Server) -> String {
+        let states = server.states.sorted { $0.key < $1.key }
+        if states.count == 1, let only = states.first { return only.key }
+        return states.map { "\($0.key) in \($0.value)" }.joined(separator: ", ")
+    }
+}

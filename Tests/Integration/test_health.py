@@ -134,7 +134,7 @@ def test_without_a_gateway_the_command_reports_it(tmp_path):
 
 def test_the_troubleshooting_page_quotes_existing_lines_and_denials():
     page = (REPOSITORY / "docs/operations/trouble.md").read_text()
-    listing = (REPOSITORY / "Sources/attestgate/StatusListing.swift").read_text()
+    listing = (REPOSITORY / "Sources/attestgate/Status.swift").read_text()
     items = re.findall(r"^- ((?:`[^`]+`(?:, )?)+):", page, re.MULTILINE)
     names = {name for item in items for name in re.findall(r"`([^`]+)`", item)}
     lines = {name for name in names if f'"{name}"' in listing}

@@ -1,4 +1,6 @@
 internal import ArgumentParser
+internal import Attestation
+internal import Cryptography
 internal import Foundation
 
 struct Verify: ParsableCommand {
@@ -34,5 +36,203 @@ struct VerifyOutput: ParsableArguments {
             let data = try? handle.read(upToCount: 1 << 20) ?? Data()
         else { throw ValidationError("cannot read \(file)") }
         return PastedInput(Array(data), binaryBeginsWith: first)
+    }
+}
+
+/// Bytes on the command line: base64 of either alphabet. Options of it take their value unconditionally, since base64url may
+/// begin with a hyphen.
+struct Base64Option: ExpressibleByArgument {
+    let bytes: [UInt8]
+
+    init?(argument: String) {
+        guard let decoded = Base64Text(argument) else { return nil }
+        bytes = decoded.bytes
+    }
+}
+
+/// A moment on the command line (RFC 3339).
+struct TimeOption: ExpressibleByArgument {
+    let time: InternetTime
+
+    init?(argument: String) {
+        guard let time = InternetTime(argument) else { return nil }
+        self.time = time
+    }
+
+    static var now: Int64 { Int64(Date().timeIntervalSince1970) }
+}
+
+/// A P-256 key on the command line: its uncompressed point, or its SubjectPublicKeyInfo, in base64 or PEM.
+struct PublicKeyOption: ExpressibleByArgument {
+    private let argument: String
+
+    init?(argument: String) { self.argument = argument }
+
+    /// The uncompressed point, 65 bytes.
+    func point(_ library: LibraryContext) throws -> [UInt8] {
+        if argument.contains("-----BEGIN"), let key = try? PublicKey(pem: Array(argument.utf8), library) {
+            return try Self.point(of: key)
+        }
+        guard let bytes = Base64Text(argument)?.bytes else { throw ValidationError("--public-key is not base64") }
+        switch bytes.count {
+        case 65 where bytes[0] == 0x04:
+            guard (try? P256VerificationKey(point: bytes.span, library)) != nil else {
+                throw ValidationError("--public-key is not a P-256 point: a byte is wrong")
+            }
+            return bytes
+        case 32: throw ValidationError("--public-key has 32 bytes: it is a key id, not a key")
+        case 33: throw ValidationError("--public-key is a compressed point; use the 65 bytes that begin with 04")
+        case 64: throw ValidationError("--public-key has 64 bytes: put 04 before the two coordinates")
+        default:
+            guard let key = try? PublicKey(der: bytes.span, library) else {
+                throw ValidationError(
+                    "--public-key is neither a 65-byte point nor a DER SubjectPublicKeyInfo; it has \(bytes.count) bytes"
+                )
+            }
+            return try Self.point(of: key)
+        }
+    }
+
+    private static func point(of key: PublicKey) throws -> [UInt8] {
+        guard key.isP256, let point = key.uncompressedPoint, point.count == 65 else {
+            throw ValidationError("--public-key is not on P-256")
+        }
+        return point
+    }
+}
+
+/// What the app hashed, or the hash it made.
+struct ClientData {
+    let given: [UInt8]
+    let isHash: Bool
+    /// What is verified with.
+    let hash: [UInt8]
+
+    init(_ data: Base64Option?, hash: Base64Option?, _ library: LibraryContext) throws {
+        if let hash {
+            (given, isHash, self.hash) = (hash.bytes, true, hash.bytes)
+        } else {
+            let bytes = data?.bytes ?? []
+            (given, isHash) = (bytes, false)
+            self.hash = try library.sha256(of: bytes.span).bytes
+        }
+    }
+}
+
+/// What somebody pasted: the bytes in it, and what is odd about how they were written.
+struct PastedInput {
+    let bytes: [UInt8]
+    /// What another reader might stumble over, or what went wrong; empty if all is as it should be.
+    private(set) var notes: [String] = []
+
+    /// - Parameter binary: what the first byte is if the file holds the thing itself.
+    init(_ content: [UInt8], binaryBeginsWith binary: [UInt8]) {
+        guard let first = content.first else {
+            bytes = []
+            notes = ["The input is empty."]
+            return
+        }
+        // No text in ASCII begins with a byte of CBOR's maps. DER's SEQUENCE is the digit 0, which base64 has, too.
+        guard let text = String(validating: content, as: UTF8.self), first < 0x80, !Self.isDER(content, binary) else {
+            bytes = content
+            if !binary.contains(first) { notes = ["The input is neither base64 nor the expected binary form."] }
+            return
+        }
+        (bytes, notes) = Self.decode(text)
+    }
+
+    private static func isDER(_ content: [UInt8], _ binary: [UInt8]) -> Bool {
+        content.count > 1 && binary.contains(content[0]) && content[1] >= 0x80
+    }
+
+    private static func decode(_ pasted: String) -> (bytes: [UInt8], notes: [String]) {
+        var notes: [String] = []
+        var text = pasted.trimmed
+        if text.hasPrefix("{") || text.hasPrefix("[") {
+            notes.append("The input is JSON: paste only the member's value, without quotes.")
+        }
+        if text.count > 1, let quote = text.first, quote == "\"" || quote == "'", text.last == quote {
+            text = String(text.dropFirst().dropLast())
+        }
+        if text.contains("\\/") || text.contains("\\n") {
+            text = text.replacing("\\/", with: "/").replacing("\\n", with: "")
+            notes.append("The input has JSON escapes (\\/ or \\n), which were decoded.")
+        }
+        if text.contains("%2B") || text.contains("%2F") || text.contains("%3D") {
+            text = text.replacing("%2B", with: "+").replacing("%2F", with: "/").replacing("%3D", with: "=")
+            notes.append("The input is percent-encoded, which was decoded.")
+        }
+        if let bytes = hexadecimal(text) {
+            notes.append("The input is hexadecimal; apps send base64.")
+            return (bytes, notes)
+        }
+        if let spaced = withPluses(text) {
+            notes.append("The input has spaces in place of +: a form decoder changed them.")
+            return (spaced, notes)
+        }
+        if let decoded = Base64Text(text) {
+            if decoded.isURLAlphabet {
+                notes.append("The input is base64url (- and _); a decoder for base64 (+ and /) cannot read it.")
+            }
+            return (decoded.bytes, notes)
+        }
+        // A paste that lost its end still shows what it was.
+        let whole = String(text.filter { !$0.isWhitespace && $0 != "=" })
+        if whole.utf8.count % 4 == 1, let decoded = Base64Text(String(whole.dropLast())) {
+            notes.append("The base64 has an impossible length: it was truncated, or a character is missing.")
+            return (decoded.bytes, notes)
+        }
+        if notes.isEmpty { notes.append("The input is neither base64 nor CBOR.") }
+        return (Array(pasted.utf8), notes)
+    }
+
+    /// Reads spaces as the + that they were, unless they only wrap the text into lines of one length.
+    private static func withPluses(_ text: String) -> [UInt8]? {
+        let pieces = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard pieces.count > 1, !text.contains(where: \.isNewline) else { return nil }
+        guard !pieces.dropLast().allSatisfy({ $0.count == pieces[0].count }) else { return nil }
+        let restored = pieces.joined(separator: "+")
+        return Base64Text(restored)?.bytes
+    }
+
+    private static func hexadecimal(_ text: String) -> [UInt8]? {
+        let digits = text.utf8.compactMap {
+            UInt8(ascii: "0") <= $0 ? Character(Unicode.Scalar($0)).hexDigitValue : nil
+        }
+        guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2), digits.count > 64 else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+}
+
+extension String {
+    /// Without white space at its ends.
+    var trimmed: String {
+        let start = drop { $0.isWhitespace }
+        return String(start.reversed().drop { $0.isWhitespace }.reversed())
+    }
+}
+
+/// Base64 as people paste it: with line breaks, with or without padding, in either alphabet (RFC 4648 sections 4 and 5).
+struct Base64Text {
+    let bytes: [UInt8]
+    /// It uses `-` or `_`.
+    let isURLAlphabet: Bool
+
+    /// Nil if it is no base64: other characters, or a length that none has.
+    init?(_ text: String) {
+        var characters = text.filter { !$0.isWhitespace }
+        while characters.last == "=" { characters.removeLast() }
+        isURLAlphabet = characters.contains("-") || characters.contains("_")
+        let standard = characters.replacing("-", with: "+").replacing("_", with: "/")
+        guard standard.utf8.count % 4 != 1 else { return nil }
+        let padded = standard + String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
+        guard let data = Data(base64Encoded: padded) else { return nil }
+        bytes = Array(data)
+    }
+
+    static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
+
+    static func encodeURL(_ bytes: [UInt8]) -> String {
+        encode(bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 }

@@ -3,6 +3,53 @@ internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
 
+struct Check: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Check a conf file and the files and names in it, without starting the gateway.",
+        discussion: """
+            Reads the file and the files it includes, opens the certificates, keys, revocation lists and tokens they \
+            name, and resolves names. Each error and warning has its line, what was expected and, where possible, \
+            what was probably meant. It binds no addresses and connects to no database.
+
+            Exit status: 0 valid (warnings are possible), 1 invalid, 2 usage error.
+            """)
+
+    @OptionGroup var file: ConfigurationFile
+
+    @Option(help: "Check for a process with this role: \(Role.choices).")
+    var role = Role.both
+
+    func run() throws {
+        let blueprint = try file.load(for: role)
+        try file.tell(blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
+        print("\(file.config): ok (\(blueprint.summary))")
+    }
+}
+
+struct SchemaCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "schema",
+        abstract: "Print the JSON Schema of the conf file, for completion and checks in editors.",
+        discussion: """
+            Write it to a file, and name that file in the first line of the conf file:
+
+                # yaml-language-server: $schema=/etc/attestgate/attestgate.schema.json
+
+            It describes the settings and their form; `attestgate check` checks more.
+            Exit status: 0.
+            """)
+
+    @Flag(help: "For an included file, which does not need the required sections.")
+    var part = false
+
+    func run() throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let text = try encoder.encode(ConfigurationSchema.schema(ofPart: part))
+        try FileHandle.standardOutput.write(contentsOf: text + Data("\n".utf8))
+    }
+}
+
 /// The conf file that most commands take.
 struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"), completion: .file())
