@@ -25,7 +25,7 @@ struct AttestGate: ParsableCommand {
             RegistryAdministration.self, Verify.self,
         ])
 
-    /// As usual, but for the exit status of a wrong command line: 2, where the library's own would be 64.
+    /// Runs the command. The exit status of a wrong command line is 2 instead of the library's 64.
     nonisolated static func main() {
         do {
             var command = try parseAsRoot()
@@ -38,8 +38,8 @@ struct AttestGate: ParsableCommand {
     }
 }
 
-/// What `--version` says: which program this is, from which source, and which libraries it runs with.
-enum BuildInformation {
+/// The text of `--version`: the program, its source and its libraries.
+private enum BuildInformation {
     static var text: String {
         let rows = [
             ["commit", SourceRevision.text ?? "unknown: built from a working tree"],

@@ -1,7 +1,10 @@
+internal import Administration
 internal import ArgumentParser
 internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
+internal import Registry
+internal import Synchronization
 
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,7 +24,7 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let blueprint = try file.load(for: role)
-        try file.tell(blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
+        try file.printWarnings(blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }
@@ -50,30 +53,30 @@ struct SchemaCommand: ParsableCommand {
     }
 }
 
-/// The conf file that most commands take.
+/// The option for the conf file.
 struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"), completion: .file())
     var config: String
 
-    /// Links are not followed: where one leads may change, and it is the one that is read.
+    /// The absolute path. Links are not resolved, because their target may change before the file is read.
     var absolutePath: String { URL(fileURLWithPath: config).standardizedFileURL.path }
 
-    /// Whether it is the file at that path now, whatever links lead to either.
+    /// Returns whether both paths lead to the same file now, through any links.
     func isFile(at path: String) -> Bool { Self.place(of: config) == Self.place(of: path) }
 
     private static func place(of path: String) -> String {
         URL(fileURLWithPath: path).standardizedFileURL.resolvingSymlinksInPath().path
     }
 
-    /// Reads the file alone, and not what it refers to: a revocation must not fail for a certificate that is gone. What is
-    /// doubtful in it is for those to hear who run it.
+    /// Reads the file only, not the files that it names. A revocation must not fail because of a missing certificate.
+    /// Warnings are not printed, because they are for those who run the gateway.
     func read() throws -> Configuration {
         try explaining { try Configuration.load(path: config, files: .unquestioned).configuration }
     }
 
-    /// Reads the file and everything it refers to that the role needs. Warnings go to standard error.
+    /// Reads the file and all files that the role needs. Prints warnings to standard error.
     ///
-    /// - Parameter failed: receives the same fault as standard error.
+    /// - Parameter failed: Receives the fault that is also printed to standard error.
     func load(for role: Role, failed: (String) -> Void = { _ in }) throws -> Blueprint {
         try explaining(failed) {
             let (configuration, warnings) = try Configuration.load(path: config, role: role)
@@ -82,23 +85,23 @@ struct ConfigurationFile: ParsableArguments {
             do throws(StartupError) { blueprint = try Blueprint(configuration) } catch {
                 throw Failure(configuration.mentions.diagnostic(error).description)
             }
-            tell(blueprint.warnings, of: blueprint)
+            printWarnings(blueprint.warnings, of: blueprint)
             return blueprint
         }
     }
 
-    /// On standard error, each with the line that it is about.
-    func tell(_ concerns: [StartupWarning], of blueprint: Blueprint) {
-        for concern in concerns { Failure.print(blueprint.mentions.diagnostic(concern).description + "\n") }
+    /// Prints warnings to standard error, each with its line.
+    func printWarnings(_ warnings: [StartupWarning], of blueprint: Blueprint) {
+        for warning in warnings { Failure.print(blueprint.mentions.diagnostic(warning).description + "\n") }
     }
 
-    /// Where the running gateway is administered. The rest of the file may be wrong: what is, the gateway says, and remembers.
+    /// Returns the administration socket of the running gateway. The rest of the file may be invalid, because the
+    /// gateway itself reports and remembers that.
     ///
-    /// - Parameter otherwise: what to do where the file names no socket.
+    /// - Parameter otherwise: The advice if the file names no socket.
     func administrationSocket(otherwise: String) throws -> String {
         if let socket = Configuration.administrationSocket(path: config) { return socket }
-        // A file that can be read only up to a fault names no socket either: what is wrong with it comes first. Of one that cannot
-        // be read nobody knows.
+        // If the file can be read only up to a fault, that fault is reported. An unreadable file is reported as such.
         do throws(ConfigurationError) {
             _ = try Configuration.load(path: config, files: .unquestioned)
         } catch {
@@ -124,14 +127,59 @@ struct ConfigurationFile: ParsableArguments {
         } catch let error as Failure {
             reason = error.description
         }
-        // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
+        // Errors that are thrown are printed after "Error: ", so editors that jump to FILE:LINE:COLUMN would not find
+        // the position.
         Failure.print(reason)
         failed(reason)
         throw ExitCode.failure
     }
+
+    /// Returns access to the registry.
+    ///
+    /// - Parameter kind: The effect of the command on the registry as a whole.
+    func registryAdministration(_ kind: RegistryUse = .asItIs) throws -> DeviceAdministration {
+        let configuration = try read()
+        let registry = try registry(of: configuration)
+        var database: PostgreSQLSettings?
+        if case .postgresql(let settings) = registry.store { database = PostgreSQLSettings(settings) }
+        return DeviceAdministration(
+            registryPath: registry.path,
+            witness: WitnessSettings(
+                path: registry.revocationsPath, acceptsLoss: kind == .restoring(hasJournal: false),
+                acceptsLostStore: kind != .asItIs
+            ) { [notices = UniqueLines()] in
+                switch (kind, $0) {
+                // An import creates the registry, and reports a missing journal itself.
+                case (.restoring, .storeMade), (.restoring(hasJournal: false), .wentBack),
+                    (.restoring(hasJournal: false), .lossAccepted):
+                    break
+                default: notices.print("registry: \($0)")
+                }
+            },
+            socketPath: configuration.administration?.socketPath, database: database)
+    }
+
+    /// Prepares the secret before devices are added, so that a new registry is like one that a gateway created.
+    func prepareSecret() throws {
+        let registry = try registry(of: read())
+        guard let path = registry.path, access(path, F_OK) != 0, access(registry.revocationsPath, F_OK) != 0 else {
+            return
+        }
+        do { try RegistrySecrets.make(path: registry.secretPath) } catch { throw Failure("\(error)") }
+    }
+
+    /// Returns the path of the revocation journal.
+    func revocationsPath() throws -> String { try registry(of: read()).revocationsPath }
+
+    private func registry(of configuration: Configuration) throws -> RegistryConfiguration {
+        guard let registry = configuration.registry else {
+            throw Failure("\(config): there is no section `registry`, so there are no devices")
+        }
+        return registry
+    }
 }
 
-/// Ends the program with status 1 and a message that stands alone.
+/// An error that ends the program with status 1 and a message without a prefix.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 
@@ -139,8 +187,25 @@ struct Failure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// A disk that is full, or a stream that is closed, keeps nothing from going on: `write(_:)` would end the process.
+    /// Prints a text. A full disk or a closed stream is ignored; `write(_:)` would end the process.
     static func print(_ text: String) {
         try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
     }
+}
+
+/// Lines for standard error without repetitions. An import opens its registry twice and finds the same both times.
+private final class UniqueLines: Sendable {
+    private let printed = Mutex<Set<String>>([])
+
+    func print(_ line: String) {
+        guard printed.withLock({ $0.insert(line).inserted }) else { return }
+        Failure.print(line)
+    }
+}
+
+/// The effect of a command on the registry as a whole.
+enum RegistryUse: Equatable {
+    case asItIs
+    /// The command may create the registry, and fills it from an export.
+    case restoring(hasJournal: Bool)
 }

@@ -20,7 +20,7 @@ struct Reload: ParsableCommand {
         completion: .file())
     var socket: String?
 
-    /// For files to be read and names to be looked up.
+    /// The timeout for reading files and resolving names.
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {
@@ -94,7 +94,7 @@ struct Upgrade: ParsableCommand {
         completion: .file())
     var socket: String?
 
-    /// As long as a gateway waits for the other one at most, and for its own workers.
+    /// The timeout: the maximum for which a gateway waits for the other one and for its own workers.
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {

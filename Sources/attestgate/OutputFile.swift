@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// Files that commands write.
+/// The writing of output files.
 enum OutputFile {
-    /// Creates the file, never replaces one; a secret is readable by its owner alone from the first moment on.
+    /// Creates the file and never replaces one. A secret is readable only by its owner from the beginning.
     static func create(_ bytes: [UInt8], at path: String, secret: Bool = false) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, secret ? 0o600 : 0o644)
         guard descriptor >= 0 else { throw Failure("cannot create \(path): \(reason())") }
@@ -10,8 +10,8 @@ enum OutputFile {
         guard write(bytes, to: descriptor) else { throw Failure("cannot write \(path): \(reason())") }
     }
 
-    /// Makes the file, or replaces it atomically: a reader finds the old or the new one, complete, even after a power
-    /// cut.
+    /// Creates or replaces the file atomically. A reader finds the complete old or new file, even after a power
+    /// failure.
     static func replace(_ bytes: [UInt8], at path: String) throws {
         let beside = "\(path).\(getpid())"
         let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
@@ -28,7 +28,7 @@ enum OutputFile {
             unlink(beside)
             throw Failure("cannot write \(path): \(fault)")
         }
-        // The name, too, is on the disk only when its directory is.
+        // The name is durable only after a sync of the directory.
         let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         defer { close(directory) }
         guard directory >= 0, fsync(directory) == 0 else {
@@ -50,8 +50,8 @@ enum OutputFile {
     private static func reason() -> String { String(cString: strerror(errno)) }
 }
 
-/// A file that is written piece by piece, and has its name only when it is complete and on the disk. Never takes another's place;
-/// readable by its owner alone.
+/// A file that is written in pieces and receives its name when it is complete and synced. It never replaces another
+/// file, and is readable only by its owner.
 final class NewFile {
     private let path: String
     private let beside: String
@@ -59,7 +59,7 @@ final class NewFile {
 
     init(at path: String) throws {
         self.path = path
-        // Where it can be renamed.
+        // In the same directory, so that it can be renamed.
         beside = "\(path).\(getpid())"
         var status = stat()
         guard lstat(path, &status) != 0 else { throw Failure("\(path) already exists and is not replaced") }
@@ -78,12 +78,12 @@ final class NewFile {
         guard OutputFile.write(bytes, to: descriptor) else { throw failure("write", beside) }
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     func keep() throws {
         guard fsync(descriptor) == 0 else { throw failure("write", beside) }
-        // Unlike a renaming, fails where there is a file of the name by now.
+        // In contrast to rename, this fails if a file with the name exists.
         guard link(beside, path) == 0 else { throw failure("create", path) }
-        // Without the directory a power cut could take the name.
+        // Without a sync of the directory, a power failure could lose the name.
         let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         defer { close(directory) }
         guard directory >= 0, fsync(directory) == 0 else {

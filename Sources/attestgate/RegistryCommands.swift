@@ -9,7 +9,7 @@ struct RegistryAdministration: ParsableCommand {
         subcommands: [RegistryExportCommand.self, RegistryImportCommand.self, RenewEpoch.self])
 }
 
-struct RenewEpoch: ParsableCommand {
+private struct RenewEpoch: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew-epoch",
         abstract: "Invalidate all challenges and nonces issued so far, and all proofs made with them.",
@@ -34,7 +34,7 @@ struct RenewEpoch: ParsableCommand {
     }
 }
 
-struct RegistryExportCommand: ParsableCommand {
+private struct RegistryExportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
         abstract: "Write a backup of the registry, while a gateway runs or not.",
@@ -79,7 +79,7 @@ struct RegistryExportCommand: ParsableCommand {
 }
 
 extension ExportCounts {
-    /// For people.
+    /// The text for people.
     var text: String {
         func some(_ count: Int64, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }
         return [
@@ -91,7 +91,7 @@ extension ExportCounts {
     }
 }
 
-struct RegistryImportCommand: ParsableCommand {
+private struct RegistryImportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Restore the registry from a backup, or move it to another store.",
@@ -144,7 +144,7 @@ struct RegistryImportCommand: ParsableCommand {
             } complete: { head in
                 guard !hasJournal else { return }
                 console.clear()
-                // Before it is so: whatever ends this process then, it has been said.
+                // This is printed before the change, so that it is printed even if the process ends then.
                 Failure.print(
                     "there is no revocation journal at \(journal): what was revoked after \(Self.text(head.time)) is NOT "
                         + "revoked: repeat it")
@@ -165,7 +165,9 @@ struct RegistryImportCommand: ParsableCommand {
         )
     }
 
-    /// - Parameter time: seconds since 1970.
+    /// Returns a time as text.
+    ///
+    /// - Parameter time: Seconds since 1970.
     private static func text(_ time: Int64) -> String {
         Date(timeIntervalSince1970: TimeInterval(time)).formatted(.iso8601)
     }
@@ -188,7 +190,7 @@ struct RegistryImportCommand: ParsableCommand {
         }
     }
 
-    /// - Returns: nil at the end.
+    /// Returns the next bytes, or nil at the end.
     private func next(of input: FileHandle) throws -> [UInt8]? {
         do {
             return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : Array($0) }

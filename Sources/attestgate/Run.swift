@@ -54,7 +54,7 @@ struct Run: ParsableCommand {
             """)
     var acceptNewSecret = false
 
-    /// The path that this program was started by: what lies there when an upgrade is asked for is started then.
+    /// The path by which this program was started. An upgrade starts the program that is then there.
     private static var program: String {
         guard let name = CommandLine.arguments.first, name.contains("/") else {
             return (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "/proc/self/exe"
@@ -74,17 +74,17 @@ struct Run: ParsableCommand {
                 StartPermissions(
                     mayOverlap: overlap || inheritance.takesOver, acceptsLostRevocations: acceptLostRevocations,
                     acceptsLostRegistry: acceptLostRegistry, acceptsNewSecret: acceptNewSecret),
-                // What was accepted for this start is not for the next.
+                // The options apply to this start only.
                 inheritance,
-                // The conf file as it was named, in the same directory: relative paths are joined to that name, and sockets and
-                // locks that are handed over are found by theirs.
+                // The conf file has the same name and directory as before. Relative paths depend on the name, and
+                // inherited sockets and locks are found by their paths.
                 successor: [
                     Self.program, "run", "--config", file.config, "--role", role.rawValue, "--sandbox",
                     sandbox.rawValue,
                 ], sandbox: sandbox)
         } catch let error as StartupError {
             guard error.subject != nil else { throw Failure("\(error)") }
-            // Not thrown: "Error: " before the place would hide it from editors that jump there.
+            // Errors that are thrown are printed after "Error: ", so editors would not find the position.
             Failure.print(blueprint.mentions.diagnostic(error).description)
             throw ExitCode.failure
         } catch {

@@ -34,8 +34,8 @@ struct Status: ParsableCommand {
     }
 }
 
-/// A gateway's status as text for people.
-enum StatusListing {
+/// A gateway's status in text for people.
+private enum StatusListing {
     static func text(of status: StatusDocument) -> String {
         var rows = [
             ["version", "\(status.version), process \(status.process), started \(status.startedAt)"],
@@ -131,7 +131,7 @@ enum StatusListing {
         return parts.joined(separator: ", ")
     }
 
-    /// One word, unless workers are of several minds.
+    /// Returns one word if all workers agree, else all states.
     private static func states(of server: StatusDocument.Server) -> String {
         let states = server.states.sorted { $0.key < $1.key }
         if states.count == 1, let only = states.first { return only.key }

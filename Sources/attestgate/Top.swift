@@ -58,8 +58,8 @@ struct Top: ParsableCommand {
     }
 }
 
-/// Looks at a gateway again and again.
-final class GatewayWatch {
+/// A sequence of samples of a gateway.
+private final class GatewayWatch {
     let socket: String
     private let client: AdministrationClient
     private var earlier: (metrics: ScrapedMetrics, at: Instant)?
@@ -78,13 +78,14 @@ final class GatewayWatch {
         latest = (metrics, .now)
     }
 
-    /// What was seen last, as wide and long as it is. Empty before.
+    /// The last sample without limits of size. It is a fault before the first.
     var page: TopPage { page(fitting: .max, nil) ?? TopPage(fault: "no data yet", width: .max) }
 
-    /// Refreshes the page. Until there are two samples, the totals since the start stand for the changes.
+    /// Takes a sample and returns the page. Until there are two samples, totals since the start are shown instead of
+    /// changes.
     func page(width: Int, height: Int) -> TopPage {
         do throws(AdministrationClientError) { try look() } catch {
-            // Whatever comes next is another process.
+            // The next answer is from another process.
             earlier = nil
             latest = nil
             return TopPage(fault: "\(DeviceAdministrationError.gateway(socket: socket, error))", width: width)
@@ -101,19 +102,21 @@ final class GatewayWatch {
     }
 }
 
-/// A terminal of our own: the alternate screen, keys as they are pressed, signals as they come; as it was before when it ends,
-/// whatever ends it but SIGKILL.
-final class TerminalScreen {
+/// A terminal with the alternate screen, unbuffered keys, and signals as events. Its former state is restored at the
+/// end, except after SIGKILL.
+private final class TerminalScreen {
     private let before: termios?
     private let signals: Int32
     private let hasColours: Bool
     private let oldMask: sigset_t
 
-    /// - Throws: if there are no descriptors left.
+    /// Sets up the terminal.
+    ///
+    /// - Throws: if no descriptor is left.
     init() throws {
         var mask = sigset_t()
         sigemptyset(&mask)
-        // They come as something to read: none ends the process before the terminal is as it was.
+        // Signals are read from a descriptor, so that none ends the process before the terminal is restored.
         for signal in [SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT] { sigaddset(&mask, signal) }
         var old = sigset_t()
         sigprocmask(SIG_BLOCK, &mask, &old)
@@ -131,7 +134,7 @@ final class TerminalScreen {
         } else {
             before = nil
         }
-        // The other screen; no cursor; nothing wraps.
+        // Alternate screen, no cursor, no line wrap.
         Self.write("\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l")
     }
 
@@ -143,7 +146,7 @@ final class TerminalScreen {
         sigprocmask(SIG_SETMASK, &mask, nil)
     }
 
-    /// Columns and rows; of one that does not know, the usual.
+    /// The number of columns and rows, or the usual one if the terminal does not know it.
     var size: (width: Int, height: Int) {
         var size = winsize()
         guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else {
@@ -153,7 +156,7 @@ final class TerminalScreen {
     }
 
     func show(_ page: TopPage) {
-        // In one write, over what is there: nothing flickers.
+        // One write over the old content avoids flickering.
         var text = "\u{1b}[H"
         for (index, line) in page.lines.enumerated() {
             text += (index == 0 ? "" : "\r\n") + styled(line) + "\u{1b}[K"
@@ -171,11 +174,13 @@ final class TerminalScreen {
         }
     }
 
-    /// Waits for the time, a key, or another size. - Returns: false if it is to end.
+    /// Waits for the time, a key or a change of size.
+    ///
+    /// - Returns: false if the program must end.
     func waits(milliseconds: Int32) -> Bool {
         var watched = [
             pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
-            // Negative ones are passed over.
+            // poll ignores negative descriptors.
             pollfd(fd: before == nil ? -1 : STDIN_FILENO, events: Int16(POLLIN), revents: 0),
         ]
         guard poll(&watched, nfds_t(watched.count), milliseconds) > 0 else { return true }
@@ -185,9 +190,9 @@ final class TerminalScreen {
         }
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(STDIN_FILENO, &keys, keys.count)
-        // The terminal is gone.
+        // The terminal is closed.
         guard count > 0 else { return false }
-        // Ctrl-C, Ctrl-D and Ctrl-\ as keys: they make no signals here.
+        // Ctrl-C, Ctrl-D and Ctrl-\ are keys here and cause no signals.
         return !keys[..<count].contains { [UInt8(ascii: "q"), UInt8(ascii: "Q"), 3, 4, 28].contains($0) }
     }
 
@@ -196,7 +201,7 @@ final class TerminalScreen {
         var written = 0
         while written < bytes.count {
             let count = bytes[written...].withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            // A terminal that is gone is noticed when its keys are read.
+            // The next read of keys detects a closed terminal.
             guard count > 0 || errno == EINTR else { return }
             written += max(0, count)
         }

@@ -1,15 +1,17 @@
-/// Which commit the program was built from, and with what. `git archive` writes the commit into its copy of this file
-/// (gitattributes(5), export-subst), `scripts/package` the compiler's version; a working tree may hold anything, and names none.
+/// The commit and compiler of this build.
+///
+/// `git archive` writes the commit into its copy of this file (gitattributes(5), export-subst), and `scripts/package`
+/// writes the compiler's version. A build from a working tree has neither.
 enum SourceRevision {
-    /// The commit's name, and when it was made (RFC 3339).
+    /// The commit's id and time (RFC 3339).
     private static let commit = ("$Format:%H$", "$Format:%cI$")
-    /// What `swiftc --version` said.
+    /// The output of `swiftc --version`.
     private static let compiler = "$Compiler$"
 
-    /// nil where it was built from a working tree.
+    /// The commit. Nil for a build from a working tree.
     static var text: String? { isWritten(commit.0) ? "\(commit.0), \(commit.1)" : nil }
 
-    /// The runtime library is of the same version, and part of the program where that was packaged.
+    /// The compiler. The runtime library has the same version and is part of a packaged program.
     static var swift: String? { isWritten(compiler) ? compiler : nil }
 
     private static func isWritten(_ text: String) -> Bool { !text.hasPrefix("$") }

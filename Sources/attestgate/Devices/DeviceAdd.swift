@@ -90,7 +90,7 @@ struct DeviceAdd: ParsableCommand {
         }
     }
 
-    /// Far more than a chain of certificates has.
+    /// Size limit in bytes, far more than a chain of certificates needs.
     private static let pemLimit = 256 * 1024
 
     private static func choice<Value: RawRepresentable & CaseIterable>(
@@ -112,15 +112,15 @@ extension AttestationEnvironment {
     }
 }
 
-/// Devices of Android, which the gateway cannot verify yet: it knows no proof that such a device could make.
+/// The rules for Android devices, whose proofs the gateway cannot verify yet.
 struct AndroidDevices {
     private let routes: [RouteConfiguration]
 
     init(_ configuration: Configuration) { routes = configuration.routes }
 
-    /// Why a device must not be registered: its app requires proofs on a route.
+    /// Returns the reason to refuse a registration: the app requires proofs on a route.
     ///
-    /// - Returns: nil for a device of another platform, or of an app without such a route.
+    /// - Returns: nil for a device of another platform, or an app without such a route.
     func refusal(of platform: Platform, app: AppID) -> String? {
         guard platform == .android,
             let route = routes.first(where: { $0.require == .requestProof && $0.apps.contains(app) })
@@ -131,7 +131,7 @@ struct AndroidDevices {
             """
     }
 
-    /// Says what a registered device of Android can do.
+    /// A warning about the limits of a registered Android device.
     static let warning = """
         Android is not supported yet: the device can use only routes with `require: device` or `require: certificate`
         """

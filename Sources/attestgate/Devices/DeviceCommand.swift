@@ -4,7 +4,6 @@ internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
 internal import Registry
-internal import Synchronization
 
 struct DeviceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,7 +22,7 @@ struct DeviceCommand: ParsableCommand {
         ])
 }
 
-/// What every `device` command takes, and how it is carried out.
+/// The common options of `device` commands, and the execution of operations.
 struct DeviceAccess: ParsableArguments {
     @OptionGroup var file: ConfigurationFile
 
@@ -34,7 +33,7 @@ struct DeviceAccess: ParsableArguments {
         try file.registryAdministration()
     }
 
-    /// Carries out an operation on one device, and prints the device as it is then.
+    /// Performs an operation on one device and prints its new state.
     func perform(_ operation: DeviceOperation) throws {
         let answer = try perform(operation, administration())
         if case .device(let device) = answer { try print(answer, people: DeviceListing.text(of: device)) }
@@ -54,58 +53,7 @@ struct DeviceAccess: ParsableArguments {
     }
 }
 
-extension ConfigurationFile {
-    /// - Parameter kind: what the command does to the registry as a whole.
-    func registryAdministration(_ kind: RegistryUse = .asItIs) throws -> DeviceAdministration {
-        let configuration = try read()
-        let registry = try registry(of: configuration)
-        var database: PostgreSQLSettings?
-        if case .postgresql(let settings) = registry.store { database = PostgreSQLSettings(settings) }
-        return DeviceAdministration(
-            registryPath: registry.path,
-            witness: WitnessSettings(
-                path: registry.revocationsPath, acceptsLoss: kind == .restoring(hasJournal: false),
-                acceptsLostStore: kind != .asItIs
-            ) { [notices = UniqueLines()] in
-                switch (kind, $0) {
-                // An import fills what it makes, and says itself that it has no journal to repeat.
-                case (.restoring, .storeMade), (.restoring(hasJournal: false), .wentBack),
-                    (.restoring(hasJournal: false), .lossAccepted):
-                    break
-                default: notices.tell("registry: \($0)")
-                }
-            },
-            socketPath: configuration.administration?.socketPath, database: database)
-    }
-
-    /// Before devices are added: a registry that this makes gets its secret with it, as if a gateway had made both.
-    func prepareSecret() throws {
-        let registry = try registry(of: read())
-        guard let path = registry.path, access(path, F_OK) != 0, access(registry.revocationsPath, F_OK) != 0 else {
-            return
-        }
-        do { try RegistrySecrets.make(path: registry.secretPath) } catch { throw Failure("\(error)") }
-    }
-
-    /// Where the revocation journal lies.
-    func revocationsPath() throws -> String { try registry(of: read()).revocationsPath }
-
-    private func registry(of configuration: Configuration) throws -> RegistryConfiguration {
-        guard let registry = configuration.registry else {
-            throw Failure("\(config): there is no section `registry`, so there are no devices")
-        }
-        return registry
-    }
-}
-
-/// What a command does to the registry as a whole.
-enum RegistryUse: Equatable {
-    case asItIs
-    /// It may make the registry, and fills it from an export.
-    case restoring(hasJournal: Bool)
-}
-
-struct DeviceShow: ParsableCommand {
+private struct DeviceShow: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "show", abstract: "Show a device and its bindings.")
 
     @OptionGroup var access: DeviceAccess
@@ -114,7 +62,7 @@ struct DeviceShow: ParsableCommand {
     func run() throws { try access.perform(.show(device.reference.selection(access))) }
 }
 
-struct DeviceApprove: ParsableCommand {
+private struct DeviceApprove: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve", abstract: "Allow a pending device to bind its first certificate key.",
         discussion: """
@@ -128,7 +76,7 @@ struct DeviceApprove: ParsableCommand {
     func run() throws { try access.perform(.approve(device.reference.selection(access))) }
 }
 
-struct DeviceRestore: ParsableCommand {
+private struct DeviceRestore: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore", abstract: "Restore a revoked device with its counter and bindings.")
 
@@ -138,7 +86,7 @@ struct DeviceRestore: ParsableCommand {
     func run() throws { try access.perform(.restore(device.reference.selection(access))) }
 }
 
-struct DeviceList: ParsableCommand {
+private struct DeviceList: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List devices by number.",
         discussion:
@@ -179,23 +127,15 @@ struct DeviceList: ParsableCommand {
     }
 }
 
-/// Lines for standard error, each once: an import opens its registry twice, and finds the same both times.
-private final class UniqueLines: Sendable {
-    private let printed = Mutex<Set<String>>([])
-
-    func tell(_ line: String) {
-        guard printed.withLock({ $0.insert(line).inserted }) else { return }
-        Failure.print(line)
-    }
-}
-
-/// Devices as text for people.
+/// Devices in text for people.
 enum DeviceListing {
     private static let titles = [
         "DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED", "KEY ID",
     ]
 
-    /// - Parameter next: the device after which more follow; nil if these were the last.
+    /// Returns a table of devices.
+    ///
+    /// - Parameter next: The device after which more follow. Nil if these are the last.
     static func text(of devices: [DeviceDocument], next: Int64?) -> String {
         let rows = devices.map { device in
             [
@@ -239,9 +179,9 @@ enum DeviceListing {
     }
 }
 
-/// Tables as text for people.
+/// Tables in text for people.
 enum Columns {
-    /// Columns as wide as their widest cell; the last one as it is. Widths are in scalars.
+    /// Aligns columns to their widest cell, except the last. Widths are in scalars.
     static func aligned(_ rows: [[String]]) -> [String] {
         let columns = rows.map(\.count).max() ?? 0
         let widths = (0..<columns).map { column in rows.map { $0[column].unicodeScalars.count }.max() ?? 0 }

@@ -48,10 +48,10 @@ struct DeviceImportCommand: ParsableCommand {
             + (tally.skipped > 0 ? ", skipped \(tally.skipped) already registered" : "")
     }
 
-    // MARK: - The file
+    // MARK: - File
 
     private var name: String { file == "-" ? "standard input" : file }
-    /// The most faults that are reported.
+    /// Limit of reported faults.
     private static let faultLimit = 20
 
     private func read(_ console: ProgressLine) throws -> [DeviceRegistration] {
@@ -77,13 +77,15 @@ struct DeviceImportCommand: ParsableCommand {
         return list.registrations
     }
 
-    /// - Parameter take: returns whether it wants more.
+    /// Reads the file line by line.
+    ///
+    /// - Parameter take: Returns whether to continue.
     private func readLines(_ take: (ArraySlice<UInt8>) -> Bool) throws {
         guard let input = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file) else {
             throw Failure("\(name) cannot be read")
         }
         var rest: [UInt8] = []
-        // A longer line is refused whatever follows.
+        // A longer line is refused, whatever follows.
         while rest.count <= RegistrationList.lineLimit, let block = try next(of: input) {
             rest += block
             var start = rest.startIndex
@@ -93,22 +95,22 @@ struct DeviceImportCommand: ParsableCommand {
             }
             rest.removeSubrange(..<start)
         }
-        // The end of the file may be the end of a line.
+        // The last line may lack its line end.
         if !rest.isEmpty { _ = take(rest[...]) }
     }
 
-    /// - Returns: nil at the end.
+    /// Returns the next bytes, or nil at the end.
     private func next(of input: FileHandle) throws -> Data? {
         do {
             return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : $0 }
         } catch {
-            // Half a list must not pass for a whole one.
+            // An incomplete list must not count as complete.
             throw Failure("\(name) cannot be read completely")
         }
     }
 }
 
-/// One line on standard error that is written over, if that is a terminal and the work takes longer than a moment.
+/// A progress line on standard error that is overwritten. It appears only on a terminal and after a short time.
 final class ProgressLine {
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private var next = ContinuousClock.now + .seconds(2)

@@ -78,7 +78,7 @@ struct DeviceRevoke: ParsableCommand {
     }
 }
 
-/// How a command names a device.
+/// The argument that names a device.
 struct DeviceName: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
@@ -96,7 +96,7 @@ enum DeviceReference {
     case logged(UInt64)
 
     init(argument text: String) throws {
-        // No device has a number of so many digits.
+        // No device number has this many digits.
         if text.utf8.count == 16, let octets = Hexadecimal.decode(text.lowercased()) {
             self = .logged(octets.reduce(0) { $0 << 8 | UInt64($1) })
         } else if let selection = DeviceSelection(text) {
@@ -107,7 +107,7 @@ enum DeviceReference {
         }
     }
 
-    /// What the registry knows the device by.
+    /// Returns the reference for the registry.
     func selection(_ access: DeviceAccess) throws -> DeviceSelection {
         switch self {
         case .selection(let selection): selection
@@ -115,8 +115,7 @@ enum DeviceReference {
         }
     }
 
-    /// Looks through all devices: the registry keeps no names of logs, and the registry alone is not enough to make
-    /// them.
+    /// Searches all devices, because the registry stores no log names and cannot compute them alone.
     private static func find(_ name: UInt64, _ access: DeviceAccess) throws -> DeviceSelection {
         guard let registry = try access.file.read().registry else { throw Failure("there is no section `registry`") }
         let names = try RegistrySecrets.logNames(path: registry.secretPath, LibraryContext())

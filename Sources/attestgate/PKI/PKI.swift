@@ -10,7 +10,7 @@ struct PKI: ParsableCommand {
         subcommands: [PKIInit.self, PKIIssue.self, PKIRevocationList.self])
 }
 
-struct PKIInit: ParsableCommand {
+private struct PKIInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
         abstract: "Create a development GMS CA and a server certificate.",
@@ -46,11 +46,11 @@ struct PKIInit: ParsableCommand {
     }
 }
 
-/// Certificates for development and tests, as files. Not for production: the CA key lies beside the certificates.
-enum DevelopmentPKI {
+/// Certificate files for development and tests. Not for production, because the CA's key is beside the certificates.
+private enum DevelopmentPKI {
     private static let day: Int64 = 86_400
     private static let authorityDays: Int64 = 3_650
-    /// What browsers and phones still accept of a server certificate.
+    /// The longest validity of a server certificate that browsers and phones accept.
     private static let serverDays: Int64 = 397
     private static let clientDays: Int64 = 30
 
@@ -58,7 +58,7 @@ enum DevelopmentPKI {
         "gms-ca.pem", "gms-ca.key", "server-ca.pem", "server-ca.key", "server.pem", "server.key",
     ]
 
-    /// Whether files may be called so: nothing that leads elsewhere, and none of the names above.
+    /// Returns whether files may have this name. It must not contain a path or equal one of the names above.
     static func isName(_ text: String) -> Bool {
         let isPlain = text.utf8.allSatisfy { byte in
             switch byte {
@@ -69,12 +69,14 @@ enum DevelopmentPKI {
         return isPlain && (1...64).contains(text.utf8.count) && !names.contains("\(text).pem")
     }
 
-    /// - Parameter client: the name of the files for a client to try with, if there is to be one.
-    /// - Returns: the paths written.
+    /// Creates the files.
+    ///
+    /// - Parameter client: The name of the files for a test client, if any.
+    /// - Returns: the paths of the files.
     static func create(in directory: String, hosts: [String], client: String?) throws -> [String] {
         let names = names + (client.map { ["\($0).pem", "\($0).key"] } ?? [])
         let folder = URL(fileURLWithPath: directory, isDirectory: true)
-        // All or nothing: a directory half made by an earlier run would be worse than none.
+        // A mixture of old and new files would be useless.
         for name in names where FileManager.default.fileExists(atPath: folder.appendingPathComponent(name).path) {
             throw Failure("\(directory)/\(name) already exists; nothing was written")
         }
@@ -110,7 +112,7 @@ enum DevelopmentPKI {
         return names.map { "\(directory)/\($0)" }
     }
 
-    /// The authority that issues for phones, among the files `create` has written.
+    /// Returns the files of the authority that issues for phones.
     static func clientAuthority(in directory: String) -> AuthorityFiles {
         AuthorityFiles(certificatePath: "\(directory)/gms-ca.pem", keyPath: "\(directory)/gms-ca.key")
     }
@@ -125,7 +127,7 @@ enum DevelopmentPKI {
     }
 }
 
-/// The GMS CA, as commands get at it: in a directory of `pki init`, anywhere, or where the conf file says.
+/// The options for the GMS CA: in a directory of `pki init`, in any files, or in those of the conf file.
 struct AuthorityOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("The directory in which `pki init` wrote the development GMS CA.", valueName: "DIR"),
@@ -160,7 +162,7 @@ struct AuthorityOptions: ParsableArguments {
         }
     }
 
-    /// Whether any is named here.
+    /// Whether an option names the CA.
     var isGiven: Bool { directory != nil || caCertificate != nil }
 
     private func files(or file: ConfigurationFile?) throws -> AuthorityFiles {
@@ -178,8 +180,10 @@ struct AuthorityOptions: ParsableArguments {
         return AuthorityFiles(authority)
     }
 
-    /// - Parameter file: the conf file, which says where the CA is if the options do not.
-    /// - Throws: also if the CA's certificate has expired: nothing that it signs would be accepted.
+    /// Returns the issuer.
+    ///
+    /// - Parameter file: The conf file, which names the CA if the options do not.
+    /// - Throws: also if the CA's certificate has expired, because clients would refuse its signatures.
     func issuer(or file: ConfigurationFile?, _ library: LibraryContext) throws -> CertificateIssuer {
         let files = try files(or: file)
         let issuer: CertificateIssuer

@@ -111,7 +111,7 @@ struct PKIRevocationList: ParsableCommand {
 
     func run() throws {
         let library = try LibraryContext()
-        // Before a number is drawn.
+        // This comes before a number is drawn.
         let issuer = try authority.issuer(or: file, library)
         let (number, certificates): (Int64, [RevokedCertificate])
         do {
@@ -130,23 +130,25 @@ struct PKIRevocationList: ParsableCommand {
         print("wrote \(out): list \(number), \(certificates.count) revoked, good until \(end)")
     }
 
-    /// For clocks that are behind: to them a list of now would not be good yet. As long as with certificates.
+    /// Tolerance for clocks that are behind, as in certificates. Otherwise a new list would not be valid for them yet.
     private static let allowance: Int64 = 300
 }
 
-/// How long a revocation list is good for.
+/// The validity of a revocation list.
 struct ListLife: CustomStringConvertible {
     let seconds: Int64
 
     static let usual = ListLife(seconds: 86_400)
-    /// Certificates stay on lists for longer than this after they have expired.
+    /// Certificates stay on lists for longer than this after their expiry.
     private static let range: ClosedRange<Int64> = 3_600...604_800
 
     private init(seconds: Int64) {
         self.seconds = seconds
     }
 
-    /// - Parameter text: hours or days: `24h`, `7d`.
+    /// Parses a text.
+    ///
+    /// - Parameter text: Hours or days, such as `24h` or `7d`.
     init?(_ text: String) {
         let units: [Character: Int64] = ["h": 3_600, "d": 86_400]
         guard let unit = text.last.flatMap({ units[$0] }), text.dropLast().allSatisfy({ $0.isASCII && $0.isNumber }),

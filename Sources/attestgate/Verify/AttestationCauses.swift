@@ -2,7 +2,7 @@ internal import Attestation
 internal import Cryptography
 internal import Vocabulary
 
-/// Why an attestation is likely to be refused, in plain words: hypotheses that were tried, and what held.
+/// Probable causes of a refused attestation, in plain words: hypotheses that were tested.
 struct AttestationCauses {
     let report: AttestationReport
     let evidence: AttestationEvidence
@@ -26,7 +26,7 @@ struct AttestationCauses {
         switch fault {
         case .tooLong, .malformed, .unknownFormat, .unknownEntry, .entryMissing, .certificateCount,
             .authenticatorData:
-            [WrongKind(evidence.attestation, expected: .attestation, library).explanation ?? formCause(fault)]
+            [MistakenInput(evidence.attestation, expected: .attestation, library).explanation ?? formCause(fault)]
         case .rpIDMismatch: try [appCause()]
         case .counterNotZero: ["The counter of a new key is 0: this authenticator data is not from an attestation."]
         case .environmentMismatch(let environment): [environmentCause(environment)]
@@ -128,7 +128,7 @@ struct AttestationCauses {
             try library.sha256(of: authenticatorData.span, hash.span).bytes == found.nonce
         }
         let name = "challenge"
-        if let variant = try HashVariants(data, name: name, library).all.first(where: { try fits($0.hash) }) {
+        if let variant = try AlternativeHashes(data, name: name, library).all.first(where: { try fits($0.hash) }) {
             return variant.explanation + " With that, the nonce is valid."
         }
         if let passed = found.receipt?.clientDataHash, try fits(passed) {
@@ -162,9 +162,9 @@ struct AttestationCauses {
     }
 }
 
-/// Other client data hashes that an app may have passed by mistake: each with what the app did, and whether the server did
-/// otherwise.
-struct HashVariants {
+/// Other client data hashes that an app may have used by mistake. Each has a description of the app's mistake, and of a
+/// possible difference in the server.
+struct AlternativeHashes {
     struct Variant {
         let hash: [UInt8]
         let explanation: String
@@ -172,6 +172,8 @@ struct HashVariants {
 
     let all: [Variant]
 
+    /// Computes the hashes.
+    ///
     /// - Parameter name: `challenge` or `client data`.
     init(_ data: ClientData, name: String, _ library: LibraryContext) throws {
         func sha256(_ bytes: [UInt8]) throws -> [UInt8] { try library.sha256(of: bytes.span).bytes }
@@ -218,7 +220,7 @@ struct HashVariants {
             all.append(
                 Variant(hash: base64, explanation: "The app hashed the base64 text of the SHA-256 of \(description)."))
         }
-        // What was verified with has failed already.
+        // The hash used for verification has failed already.
         self.all = all.filter { $0.hash != data.hash }
     }
 
@@ -231,15 +233,15 @@ struct HashVariants {
     private static func quoted(_ text: String) -> String { "\"\(text)\"" }
 }
 
-/// Finds out whether somebody gave one thing for another.
-struct WrongKind {
+/// The detection of an input of another kind.
+struct MistakenInput {
     enum Kind: String {
         case attestation
         case assertion
         case receipt
     }
 
-    /// Nil if the bytes are not one of the other kinds.
+    /// The explanation. Nil if the bytes are not of another kind.
     let explanation: String?
 
     init(_ bytes: [UInt8], expected: Kind, _ library: LibraryContext) {

@@ -1,30 +1,30 @@
 internal import Attestation
 
-/// The outcome of one command, for people and for programs.
+/// The result of one command, for people and for programs.
 struct Verdict {
     struct Step {
-        /// For programs.
+        /// The name for programs.
         var name: String
-        /// For people.
+        /// The title for people.
         var title: String
-        /// Nil: not reached, or not demanded.
+        /// Whether the check passed. Nil if it was not reached or not required.
         var isPassed: Bool?
         var detail: String
 
         static let notReached = "not checked: an earlier check failed"
     }
 
-    /// `attestation`, `assertion` or `receipt`.
+    /// The subject: `attestation`, `assertion` or `receipt`.
     var subject: String
     var isAccepted: Bool
     var steps: [Step]
-    /// In plain words, the likeliest first.
+    /// Causes in plain words, the most probable first.
     var causes: [String]
-    /// About how the input was written.
+    /// Remarks about the spelling of the input.
     var notes: [String]
-    /// Further members for programs.
+    /// Additional members for programs.
     var members: [(String, ReportValue)]
-    /// What people see of them.
+    /// The facts for people.
     var facts: [(String, String)]
 
     var json: ReportValue {
@@ -43,7 +43,7 @@ struct Verdict {
     var text: String {
         var lines = ["\(subject): \(isAccepted ? "accepted" : "refused")", ""]
         let width = steps.map(\.title.count).max() ?? 0
-        // A heap of checks that nothing can be said about hides the one that refused.
+        // Many checks that were not reached would hide the one that failed.
         let silent = steps.filter { $0.isPassed == nil && $0.detail == Step.notReached }
         let shown = silent.count > 3 ? steps.filter { $0.detail != Step.notReached } : steps
         for step in shown {
@@ -85,7 +85,7 @@ struct Verdict {
     }
 }
 
-/// A JSON value (RFC 8259) whose members keep their order.
+/// A JSON value (RFC 8259) whose members are ordered.
 indirect enum ReportValue {
     case null
     case bool(Bool)

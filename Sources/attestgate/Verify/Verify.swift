@@ -13,7 +13,7 @@ struct Verify: ParsableCommand {
         subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self])
 }
 
-/// What all of them take.
+/// The common option of all commands.
 struct VerifyOutput: ParsableArguments {
     @Flag(help: "Print one JSON object.")
     var json = false
@@ -23,24 +23,26 @@ struct VerifyOutput: ParsableArguments {
         completion: .file())
     var file: String
 
-    /// Prints the verdict, and ends the command with its status.
+    /// Prints the verdict and ends the command with its status.
     func finish(_ verdict: Verdict) throws {
         print(json ? verdict.json.text : verdict.text)
         guard verdict.isAccepted else { throw ExitCode.failure }
     }
 
-    /// - Throws: wrong usage, if the file cannot be read.
+    /// Reads the file.
+    ///
+    /// - Throws: wrong usage if the file cannot be read.
     func read(expecting first: [UInt8]) throws -> PastedInput {
         guard let handle = file == "-" ? .standardInput : FileHandle(forReadingAtPath: file),
-            // Far above everything that is admitted: a longer input is reported as too long.
+            // Far above all limits. A longer input is reported as too long.
             let data = try? handle.read(upToCount: 1 << 20) ?? Data()
         else { throw ValidationError("cannot read \(file)") }
         return PastedInput(Array(data), binaryBeginsWith: first)
     }
 }
 
-/// Bytes on the command line: base64 of either alphabet. Options of it take their value unconditionally, since base64url may
-/// begin with a hyphen.
+/// An argument with bytes in base64 of either alphabet. Its options take their value unconditionally, because base64url
+/// may begin with a hyphen.
 struct Base64Option: ExpressibleByArgument {
     let bytes: [UInt8]
 
@@ -50,7 +52,7 @@ struct Base64Option: ExpressibleByArgument {
     }
 }
 
-/// A moment on the command line (RFC 3339).
+/// An argument with a time (RFC 3339).
 struct TimeOption: ExpressibleByArgument {
     let time: InternetTime
 
@@ -62,13 +64,13 @@ struct TimeOption: ExpressibleByArgument {
     static var now: Int64 { Int64(Date().timeIntervalSince1970) }
 }
 
-/// A P-256 key on the command line: its uncompressed point, or its SubjectPublicKeyInfo, in base64 or PEM.
+/// An argument with a P-256 key: its uncompressed point or SubjectPublicKeyInfo, in base64 or PEM.
 struct PublicKeyOption: ExpressibleByArgument {
     private let argument: String
 
     init?(argument: String) { self.argument = argument }
 
-    /// The uncompressed point, 65 bytes.
+    /// Returns the uncompressed point, 65 bytes.
     func point(_ library: LibraryContext) throws -> [UInt8] {
         if argument.contains("-----BEGIN"), let key = try? PublicKey(pem: Array(argument.utf8), library) {
             return try Self.point(of: key)
@@ -101,11 +103,11 @@ struct PublicKeyOption: ExpressibleByArgument {
     }
 }
 
-/// What the app hashed, or the hash it made.
+/// The data that the app hashed, or the hash.
 struct ClientData {
     let given: [UInt8]
     let isHash: Bool
-    /// What is verified with.
+    /// The hash for verification.
     let hash: [UInt8]
 
     init(_ data: Base64Option?, hash: Base64Option?, _ library: LibraryContext) throws {
@@ -119,20 +121,22 @@ struct ClientData {
     }
 }
 
-/// What somebody pasted: the bytes in it, and what is odd about how they were written.
+/// The bytes of an input, with remarks about its spelling.
 struct PastedInput {
     let bytes: [UInt8]
-    /// What another reader might stumble over, or what went wrong; empty if all is as it should be.
+    /// Remarks about faults, or about spellings that other readers may refuse. Empty if there are none.
     private(set) var notes: [String] = []
 
-    /// - Parameter binary: what the first byte is if the file holds the thing itself.
+    /// Decodes an input.
+    ///
+    /// - Parameter binary: The possible first bytes of a binary file.
     init(_ content: [UInt8], binaryBeginsWith binary: [UInt8]) {
         guard let first = content.first else {
             bytes = []
             notes = ["The input is empty."]
             return
         }
-        // No text in ASCII begins with a byte of CBOR's maps. DER's SEQUENCE is the digit 0, which base64 has, too.
+        // No ASCII text begins with a byte of CBOR's maps. DER's SEQUENCE is the digit 0, which also occurs in base64.
         guard let text = String(validating: content, as: UTF8.self), first < 0x80, !Self.isDER(content, binary) else {
             bytes = content
             if !binary.contains(first) { notes = ["The input is neither base64 nor the expected binary form."] }
@@ -176,7 +180,7 @@ struct PastedInput {
             }
             return (decoded.bytes, notes)
         }
-        // A paste that lost its end still shows what it was.
+        // A text without its end is still decoded as far as possible.
         let whole = String(text.filter { !$0.isWhitespace && $0 != "=" })
         if whole.utf8.count % 4 == 1, let decoded = Base64Text(String(whole.dropLast())) {
             notes.append("The base64 has an impossible length: it was truncated, or a character is missing.")
@@ -186,7 +190,7 @@ struct PastedInput {
         return (Array(pasted.utf8), notes)
     }
 
-    /// Reads spaces as the + that they were, unless they only wrap the text into lines of one length.
+    /// Converts spaces back to the + that they were, unless they only divide the text into lines of one length.
     private static func withPluses(_ text: String) -> [UInt8]? {
         let pieces = text.split(separator: " ", omittingEmptySubsequences: false)
         guard pieces.count > 1, !text.contains(where: \.isNewline) else { return nil }
@@ -205,20 +209,22 @@ struct PastedInput {
 }
 
 extension String {
-    /// Without white space at its ends.
+    /// The text without white space at its ends.
     var trimmed: String {
         let start = drop { $0.isWhitespace }
         return String(start.reversed().drop { $0.isWhitespace }.reversed())
     }
 }
 
-/// Base64 as people paste it: with line breaks, with or without padding, in either alphabet (RFC 4648 sections 4 and 5).
+/// Lenient base64: with line breaks, with or without padding, in either alphabet (RFC 4648 sections 4 and 5).
 struct Base64Text {
     let bytes: [UInt8]
-    /// It uses `-` or `_`.
+    /// Whether the text contains `-` or `_`.
     let isURLAlphabet: Bool
 
-    /// Nil if it is no base64: other characters, or a length that none has.
+    /// Decodes a text.
+    ///
+    /// - Returns: nil if characters or length are invalid.
     init?(_ text: String) {
         var characters = text.filter { !$0.isWhitespace }
         while characters.last == "=" { characters.removeLast() }

@@ -50,8 +50,8 @@ struct VerifyAssertion: ParsableCommand {
     }
 }
 
-/// Verifies an assertion, and says what is likely to be wrong with it.
-struct AssertionExplanation {
+/// A verification of an assertion with the probable causes of a failure.
+private struct AssertionExplanation {
     let assertion: [UInt8]
     let appID: String
     let point: [UInt8]
@@ -95,8 +95,8 @@ struct AssertionExplanation {
         for entry in report.steps {
             switch (entry.step, entry.outcome) {
             case (.form, .refused(let fault)):
-                let wrongKind = WrongKind(assertion, expected: .assertion, library).explanation
-                causes.append(wrongKind ?? Self.formCause(fault, assertion.count))
+                let mistaken = MistakenInput(assertion, expected: .assertion, library).explanation
+                causes.append(mistaken ?? Self.formCause(fault, assertion.count))
             case (.rpID, .refused): causes.append(try appCause(report))
             case (.counter, .refused): causes.append("Counter 0 belongs to an attestation: this is not an assertion.")
             case (.counter, .passed) where (report.data?.counter ?? 0) <= storedCounter:
@@ -129,7 +129,7 @@ struct AssertionExplanation {
 
     private func signatureCause(_ report: AssertionReport, _ key: P256VerificationKey) throws -> String {
         let verifier = try SignatureTrial(assertion, key, library)
-        if let variant = try HashVariants(data, name: "client data", library).all.first(where: {
+        if let variant = try AlternativeHashes(data, name: "client data", library).all.first(where: {
             try verifier.fits($0.hash)
         }) {
             return variant.explanation + " With that, the signature is valid."
@@ -142,7 +142,7 @@ struct AssertionExplanation {
             + "Compare the key id with the app's, and the client data byte by byte."
     }
 
-    // MARK: - What it says
+    // MARK: - Content
 
     private func hash(_ bytes: [UInt8]) throws -> [UInt8] { try library.sha256(of: bytes.span).bytes }
 
@@ -151,7 +151,7 @@ struct AssertionExplanation {
         return [
             ("key_id", .string(Base64Text.encode(try hash(point)))),
             ("public_key", .string(Base64Text.encode(point))), ("app_id", isApp ? .string(appID) : .null),
-            // An assertion does not tell; the attestation of its key did.
+            // An assertion does not state it, only the attestation of its key.
             ("environment", .null), ("counter", .optional(report.data.map { Int64($0.counter) })),
             ("extensions", extensions(report).json),
             ("flags", .optional(report.data.map { Int64($0.flags) })),
@@ -177,7 +177,7 @@ struct AssertionExplanation {
     }
 }
 
-/// Tries other client data hashes on one assertion.
+/// A trial of other client data hashes on one assertion.
 private struct SignatureTrial {
     private let data: [UInt8]
     private let signature: [UInt8]
@@ -222,16 +222,16 @@ extension AssertionFault.Step {
     }
 }
 
-/// What the extensions of authenticator data say, as it is shown.
+/// The content of authenticator data's extensions, for output.
 struct SignedExtensions {
     var validationCategory: ValidationCategory?
     var bundleVersion: String?
-    /// Apple's number of the hash function, and the hash.
+    /// The hash and Apple's number of its function.
     var codeDirectoryHash: (type: UInt8, hash: [UInt8])?
 
     var isPresent: Bool { validationCategory != nil || bundleVersion != nil || codeDirectoryHash != nil }
 
-    /// By Apple's names.
+    /// The JSON with Apple's names.
     var json: ReportValue {
         .object(
             [

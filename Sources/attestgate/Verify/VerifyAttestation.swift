@@ -81,7 +81,7 @@ struct VerifyAttestation: ParsableCommand {
         try output.finish(verdict)
     }
 
-    /// Every platform that App Attest exists on: this tool has no list of them.
+    /// Apps for all platforms of App Attest, because this tool has no list of permitted ones.
     private var apps: [AttestedApp] {
         let platforms: Set<AttestedPlatform> = [.iOS, .macOS, .tvOS, .watchOS, .visionOS, .unstated]
         let other = ["macos", "tvos", "visionos", "ios", "ipados"].compactMap { AttestedPlatform($0) }
@@ -111,7 +111,7 @@ struct VerifyAttestation: ParsableCommand {
     }
 }
 
-/// How the report on an attestation is shown.
+/// The output of a report on an attestation.
 struct AttestationVerdict {
     let report: AttestationReport
     let evidence: AttestationEvidence
@@ -137,7 +137,7 @@ struct AttestationVerdict {
         return Verdict.Step(name: entry.step.rawValue, title: "\(entry.step.title)", isPassed: isPassed, detail: detail)
     }
 
-    /// What nobody demands is accepted, and shown as it is.
+    /// Returns the outcome of a check that is not required. It is accepted, and its content is shown.
     private func notDemanded(_ step: AttestationStep, _ fault: AttestationFault?) -> (Bool?, String) {
         if let fault { return (nil, "not demanded; \(fault.reason)") }
         return step == .receipt ? (nil, "not required and not present") : (true, detail(of: step))
@@ -166,7 +166,7 @@ struct AttestationVerdict {
         }
     }
 
-    /// The reason, with what was found and what was expected.
+    /// Returns the reason with the actual and expected values.
     private func explain(_ fault: AttestationFault) -> String {
         switch fault {
         case .rpIDMismatch:
@@ -187,7 +187,7 @@ struct AttestationVerdict {
         [
             ("key_id", .optional(found.keyID.map { Base64Text.encode($0.bytes) })),
             ("public_key", .optional(found.publicKey.map(Base64Text.encode))),
-            // Only an app that was found by its hash, or one that the leaf names, is printed: anyone may have made the
+            // Only an app found by its hash or named in the leaf is printed, because anyone may have made the
             // attestation.
             ("app_id", .optional(isApp ? appID : found.appID)),
             ("environment", .optional(found.keyEnvironment?.rawValue)),

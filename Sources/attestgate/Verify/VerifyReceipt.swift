@@ -40,8 +40,8 @@ struct VerifyReceipt: ParsableCommand {
     }
 }
 
-/// Shows the report on a receipt, and says what is likely to be wrong with it.
-struct ReceiptExplanation {
+/// The output of a report on a receipt, with the probable causes of a failure.
+private struct ReceiptExplanation {
     let report: ReceiptReport
     let receipt: [UInt8]
     let appID: String
@@ -102,7 +102,7 @@ struct ReceiptExplanation {
         report.steps.compactMap(\.outcome.fault).compactMap { fault in
             switch fault {
             case .tooLong, .message, .payload, .field:
-                WrongKind(receipt, expected: .receipt, library).explanation
+                MistakenInput(receipt, expected: .receipt, library).explanation
                     ?? "This is not an App Attest receipt, or it was truncated or altered in transit."
             case .appIDMismatch:
                 "Wrong app id: the receipt is for \(report.fields?.appID ?? "another app"), not for \(appID)."
@@ -130,7 +130,7 @@ struct ReceiptExplanation {
         ]
     }
 
-    /// In the words of the other commands: Apple says sandbox here.
+    /// The environment in the words of the other commands. Apple says sandbox here.
     private var environment: String? {
         report.fields?.environment.map { $0 == "sandbox" ? KeyEnvironment.development.rawValue : $0 }
     }
