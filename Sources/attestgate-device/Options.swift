@@ -1,5 +1,78 @@
 public import ArgumentParser
+internal import Cryptography
 public import DeviceSimulator
+internal import Foundation
+
+/// Which phone signs, and how.
+struct PhoneOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Use this counter value; the stored one does not change.", valueName: "N"))
+    var counter: UInt32?
+    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
+    var rpId: String?
+    @Option(
+        help: ArgumentHelp("Sign with this P-256 key, but send the device's key id.", valueName: "PEM"),
+        completion: .file())
+    var hardwareKey: String?
+    @Option(
+        help:
+            "The operating system whose assertion form is used: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", "))."
+    )
+    var form: AssertionForm = .iOS14
+
+    /// Whether the phone signs as its owner registered it.
+    var isGenuine: Bool { counter == nil && rpId == nil && hardwareKey == nil }
+
+    func phone(_ device: DeviceDirectory, _ library: LibraryContext) throws -> Phone {
+        let own = try device.hardwareKey(library)
+        let maker = try AssertionMaker(own, rpID: rpId ?? device.appID.description, form: form, library)
+        guard let hardwareKey else { return Phone(device, claims: maker, signsWith: maker, counter: counter) }
+        let other = try PrivateKey(pem: RequestBody.file(hardwareKey), library)
+        let signer = try AssertionMaker(other, rpID: rpId ?? device.appID.description, form: form, library)
+        return Phone(device, claims: maker, signsWith: signer, counter: counter)
+    }
+}
+
+extension AssertionForm: ExpressibleByArgument {}
+
+/// How the request travels: as curl's options of the same names.
+struct TransferOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("PEM file with the authorities of the server's certificate.", valueName: "FILE"),
+        completion: .file())
+    var cacert: String?
+
+    @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))
+    var resolve: [String] = []
+
+    @Flag(
+        name: .customLong("http2"), help: "Use HTTP/2, and fail if the server does not support it (default: HTTP/1.1).")
+    var http2 = false
+
+    @Option(help: ArgumentHelp("The client certificate (DIR/certificate.pem).", valueName: "PEM"), completion: .file())
+    var certificate: String?
+
+    @Option(help: ArgumentHelp("Its private key (DIR/certificate-key.pem).", valueName: "PEM"), completion: .file())
+    var certificateKey: String?
+
+    @Flag(help: "Present no client certificate.")
+    var noCertificate = false
+
+    @Option(help: ArgumentHelp("The maximum time of a transfer, in seconds.", valueName: "SECONDS"))
+    var maxTime = 300
+
+    @Flag(name: [.customShort("i"), .long], help: "Print the head of the response before its content.")
+    var include = false
+
+    @Flag(name: .shortAndLong, help: "Write all actions to standard error, including libcurl's; proofs are shown.")
+    var verbose = false
+
+    @Flag(name: .shortAndLong, help: "Exit with status 22 if the response status is 400 or above.")
+    var fail = false
+
+    func validate() throws {
+        guard (1...86_400).contains(maxTime) else { throw ValidationError("--max-time must be 1 to 86400 seconds") }
+    }
+}
 
 /// What is to be wrong with the proof, so that every refusal can be seen.
 struct AlterationOptions: ParsableArguments {
