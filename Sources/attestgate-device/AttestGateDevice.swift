@@ -22,7 +22,8 @@ enum Main {
         exit(start())
     }
 
-    /// Exit code 0: done; 1: it cannot be done; 2: the command line is wrong; of a transfer, libcurl's own code.
+    /// Runs the command. The exit code is 0 for success, 1 for a failure, 2 for a wrong command line, or libcurl's code
+    /// for a failed transfer.
     private nonisolated static func start() -> Int32 {
         do {
             var command = try AttestGateDevice.parseAsRoot()
@@ -48,16 +49,16 @@ enum Main {
     }
 }
 
-/// What people and scripts read.
+/// The output for people and scripts.
 enum Terminal {
-    /// To standard error, in one line with the program's name.
+    /// Prints one line with the program's name to standard error.
     static func say(_ text: String) {
         try? FileHandle.standardError.write(contentsOf: Data("attestgate-device: \(text)\n".utf8))
     }
 
-    /// To standard output, byte for byte.
+    /// Writes bytes unchanged to standard output.
     ///
-    /// - Returns: false if nobody reads it any more.
+    /// - Returns: false if the reader has closed it.
     @discardableResult
     static func put(_ bytes: some DataProtocol) -> Bool {
         do {

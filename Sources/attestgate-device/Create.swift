@@ -53,9 +53,9 @@ struct Create: ParsableCommand {
         let appID: String
         let keyID: String
         let publicKey: String
-        /// Path of the public PEM file.
+        /// The path of the public key in PEM.
         let certificateKey: String
-        /// Path at which the client certificate is expected.
+        /// The path for the client certificate.
         let certificate: String
         private let isSelfSigned: Bool
 
@@ -95,7 +95,7 @@ struct CA: ParsableCommand {
         subcommands: [CAInit.self])
 }
 
-struct CAInit: ParsableCommand {
+private struct CAInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
         abstract: "Create the simulator's root and intermediate authority.",

@@ -1,9 +1,10 @@
 public import ArgumentParser
+internal import CCurl
 internal import Cryptography
 public import DeviceSimulator
 internal import Foundation
 
-/// Which phone signs, and how.
+/// The options for the phone that signs.
 struct PhoneOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Use this counter value; the stored one does not change.", valueName: "N"))
     var counter: UInt32?
@@ -19,7 +20,7 @@ struct PhoneOptions: ParsableArguments {
     )
     var form: AssertionForm = .iOS14
 
-    /// Whether the phone signs as its owner registered it.
+    /// Whether the phone signs as it was registered.
     var isGenuine: Bool { counter == nil && rpId == nil && hardwareKey == nil }
 
     func phone(_ device: DeviceDirectory, _ library: LibraryContext) throws -> Phone {
@@ -34,7 +35,7 @@ struct PhoneOptions: ParsableArguments {
 
 extension AssertionForm: ExpressibleByArgument {}
 
-/// How the request travels: as curl's options of the same names.
+/// The options of the request's transfer, with curl's names.
 struct TransferOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("PEM file with the authorities of the server's certificate.", valueName: "FILE"),
@@ -72,9 +73,29 @@ struct TransferOptions: ParsableArguments {
     func validate() throws {
         guard (1...86_400).contains(maxTime) else { throw ValidationError("--max-time must be 1 to 86400 seconds") }
     }
+
+    /// Sets the common options of all transfers of a run.
+    func apply(to settings: CurlSettings, _ device: DeviceDirectory, _ resolve: CurlList) throws {
+        try settings.set(CURLOPT_PROTOCOLS_STR, "https")
+        try settings.set(CURLOPT_NOSIGNAL, 1)
+        // The path is signed unchanged.
+        try settings.set(CURLOPT_PATH_AS_IS, 1)
+        try settings.set(CURLOPT_TIMEOUT, maxTime)
+        try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
+        try settings.set(CURLOPT_RESOLVE, resolve)
+        if let cacert { try settings.set(CURLOPT_CAINFO, cacert) }
+        if !noCertificate {
+            let certificate = certificate ?? device.certificatePath
+            guard FileManager.default.fileExists(atPath: certificate) else {
+                throw SimulatorError.noCertificate(certificate, for: device)
+            }
+            try settings.set(CURLOPT_SSLCERT, certificate)
+            try settings.set(CURLOPT_SSLKEY, certificateKey ?? device.certificateKeyPath)
+        }
+    }
 }
 
-/// What is to be wrong with the proof, so that every refusal can be seen.
+/// The options for faults in the proof, which cause the different denials.
 struct AlterationOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Sign this method instead of the one that is sent.", valueName: "METHOD"))
     var signMethod: String?

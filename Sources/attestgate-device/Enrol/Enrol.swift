@@ -93,7 +93,8 @@ struct Enrol: ParsableCommand {
                 "the device in \(directory) belongs to \(record.service.provider): use another directory for another service"
             )
         }
-        // A device whose system was too old has started over, and its certificate key stays bound to the old hardware key.
+        // A device whose system was too old has been reset, and its certificate key stays bound to the old hardware
+        // key.
         let hasStartedOver = record.step == .begun && FileManager.default.fileExists(atPath: device.certificatePath)
         if rotate, !record.isBound, !hasStartedOver {
             throw SimulatorError("the device is not enrolled: there is no key to replace")
@@ -138,7 +139,7 @@ struct Enrol: ParsableCommand {
 extension ClientDataForm: ExpressibleByArgument {}
 extension EnrolmentAlteration: ExpressibleByArgument {}
 
-/// How an enrolment's requests travel: as curl's options of the same names.
+/// The options of an enrolment's transfers, with curl's names.
 struct EnrolmentTransferOptions: ParsableArguments {
     @Option(
         name: [.long, .customLong("cacert")],
@@ -163,7 +164,7 @@ struct EnrolmentTransferOptions: ParsableArguments {
         guard (1...86_400).contains(maxTime) else { throw ValidationError("--max-time must be 1 to 86400 seconds") }
     }
 
-    /// Sets what every transfer of a run has in common.
+    /// Sets the common options of all transfers of a run.
     func apply(to settings: CurlSettings, _ resolve: CurlList) throws {
         try settings.set(CURLOPT_PROTOCOLS_STR, "https")
         try settings.set(CURLOPT_NOSIGNAL, 1)

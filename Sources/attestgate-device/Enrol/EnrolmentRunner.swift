@@ -4,9 +4,9 @@ internal import DeviceSimulator
 internal import Foundation
 internal import TrustClient
 
-/// Carries out what `EnrolmentExchange` decides, with a line for each step.
+/// The execution of `EnrolmentExchange`'s actions, with an output line for each step.
 final class EnrolmentRunner {
-    /// To be repeated later (EX_TEMPFAIL of sysexits.h).
+    /// The exit code for a retry later (EX_TEMPFAIL of sysexits.h).
     private static let later = ExitCode(75)
 
     private let device: DeviceDirectory
@@ -41,7 +41,7 @@ final class EnrolmentRunner {
         var saved = record
         var action = exchange.begin()
         while true {
-            // What was altered must not become the device's past.
+            // An alteration must not be stored in the device's record.
             if exchange.record != saved, alteration?.endpoint != .initialization {
                 try device.keep(exchange.record)
                 saved = exchange.record
@@ -85,7 +85,9 @@ final class EnrolmentRunner {
 
     // MARK: - Requests
 
-    /// - Returns: nil if it was the altered one, whose answer is the end.
+    /// Sends a request.
+    ///
+    /// - Returns: nil after the altered request, which is the last.
     private func answer(to request: EnrolmentRequest, _ record: EnrolmentRecord) throws -> EnrolmentAnswer? {
         if let alteration, request.endpoint == .nonce, alteration.replacesNonce, isLastNonce(record, alteration) {
             Terminal.put(line: "used an unknown nonce")
@@ -105,7 +107,7 @@ final class EnrolmentRunner {
         return answer
     }
 
-    /// Whether the next request after the nonce is the altered one.
+    /// Returns whether the request after this nonce is the altered one.
     private func isLastNonce(_ record: EnrolmentRecord, _ alteration: EnrolmentAlteration) -> Bool {
         switch record.step {
         case .begun, .keyMade, .attested: alteration.endpoint == .initialization
@@ -132,7 +134,7 @@ final class EnrolmentRunner {
             content: received)
     }
 
-    // MARK: - What people read
+    // MARK: - Output
 
     private func report(_ certificate: EnrolledCertificate) {
         let end = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: TimeInterval(certificate.expiresAt)))

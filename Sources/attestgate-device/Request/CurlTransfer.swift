@@ -1,16 +1,17 @@
 internal import CCurl
 internal import Foundation
 
-/// A transfer that gave no response.
+/// A transfer without a response.
 struct TransferError: Error, CustomStringConvertible {
-    /// libcurl's code, which is curl's exit code: 6 name, 7 connection, 16 no HTTP/2, 28 time, 35 TLS, 56 receiving, 60 server certificate.
+    /// libcurl's code, which is curl's exit code: 6 name, 7 connection, 16 no HTTP/2, 28 timeout, 35 TLS, 56 receiving,
+    /// 60 server certificate.
     let code: Int32
     let description: String
 }
 
-/// One libcurl handle: it keeps its connection, so that a challenge, a request and a replay share one.
+/// A libcurl handle. It keeps its connection, so that challenge, request and replay share it.
 final class CurlTransfer {
-    /// What is sent.
+    /// The request to send.
     struct Outgoing {
         var method: String
         var url: String
@@ -18,13 +19,13 @@ final class CurlTransfer {
         var content: [UInt8]?
     }
 
-    /// The head of the response.
+    /// The head of a response.
     struct Head {
         var status = 0
-        /// As received, the status line first, line ends included.
+        /// The bytes as received, with status line and line ends.
         var bytes: [UInt8] = []
 
-        /// The values of all lines of a field, in order.
+        /// Returns the values of all lines of a field, in order.
         func values(_ name: String) -> [String] {
             String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline).compactMap { line in
                 guard let field = HeaderLine(String(line)), field.isNamed(name) else { return nil }
@@ -33,24 +34,27 @@ final class CurlTransfer {
         }
     }
 
-    /// Takes content as it comes. Returns false to stop the transfer.
+    /// A receiver of content. It returns false to stop the transfer.
     typealias Receiver = (Head, UnsafeRawBufferPointer) -> Bool
 
     let curl: OpaquePointer
     private let isHTTP2: Bool
     private let configure: (CurlSettings) throws -> Void
-    /// The server has answered in another version than the one that was demanded.
+    /// Whether the server answered in another version than required.
     private var isOtherVersion = false
-    /// What libcurl says of a transfer that fails, an alert by its name. It writes there for as long as the handle lives.
+    /// libcurl's description of a failed transfer, including the name of an alert. libcurl writes to it until the
+    /// handle is freed.
     private let reason = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private var head = Head()
     private var receiver: Receiver = { _, _ in true }
-    /// What the transfer under way refers to.
+    /// The lines to which the present transfer refers.
     private var lines: CurlList?
 
+    /// Creates a handle.
+    ///
     /// - Parameters:
-    ///   - isHTTP2: whether HTTP/2 is spoken, and nothing else will do.
-    ///   - configure: sets what every transfer has in common.
+    ///   - isHTTP2: Whether HTTP/2 is required.
+    ///   - configure: Sets the common options of all transfers.
     init(isHTTP2: Bool, configure: @escaping (CurlSettings) throws -> Void) throws {
         guard curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK, let curl = curl_easy_init() else {
             throw TransferError(code: 2, description: "libcurl cannot be used")
@@ -65,27 +69,27 @@ final class CurlTransfer {
         reason.deallocate()
     }
 
-    /// Sends a request and waits for the whole response.
+    /// Sends a request and waits for the complete response.
     func perform(_ outgoing: Outgoing, receiver: @escaping Receiver) throws -> Head {
         try prepare(outgoing, receiver: receiver)
         return try finish(curl_easy_perform(UnsafeMutableRawPointer(curl)))
     }
 
-    /// Makes ready to be carried out, by itself or with others.
+    /// Prepares a transfer, which runs alone or in a group.
     func prepare(_ outgoing: Outgoing, receiver: @escaping Receiver) throws {
         let handle = UnsafeMutableRawPointer(curl)
         curl_easy_reset(handle)
         let settings = CurlSettings(handle)
         try configure(settings)
         try settings.set(CURLOPT_HTTP_VERSION, isHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
-        // The answer of a proxy on the way is not the server's response.
+        // The answer of a proxy is not the server's response.
         try settings.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         try settings.set(CURLOPT_URL, outgoing.url)
         try settings.setMethod(outgoing.method, outgoing.content)
         let lines = CurlList(outgoing.lines.map(\.text))
         try settings.set(CURLOPT_HTTPHEADER, lines)
         self.lines = lines
-        // Passed unretained: callbacks come only while the transfer is carried out, which self outlives.
+        // Passed unretained, because callbacks occur only during the transfer, and self exists longer.
         let context = Unmanaged.passUnretained(self).toOpaque()
         try settings.set(CURLOPT_HEADERFUNCTION, receiver: headReceived, context: CURLOPT_HEADERDATA, context)
         try settings.set(CURLOPT_WRITEFUNCTION, receiver: contentReceived, context: CURLOPT_WRITEDATA, context)
@@ -96,7 +100,7 @@ final class CurlTransfer {
         self.receiver = receiver
     }
 
-    /// The head of the response, or why there is none. To be called once with what became of the transfer.
+    /// Returns the head of the response or throws the reason of a failure. Call it once with the transfer's result.
     func finish(_ code: CURLcode) throws(TransferError) -> Head {
         receiver = { _, _ in true }
         guard !isOtherVersion else {
@@ -113,15 +117,17 @@ final class CurlTransfer {
         return head
     }
 
+    /// Receives a line of the head.
+    ///
     /// - Returns: false to stop the transfer.
     fileprivate func take(headLine line: UnsafeRawBufferPointer) -> Bool {
-        // libcurl takes HTTP/1.1 where it was asked for HTTP/2 and the server has none: that says nothing of HTTP/2.
+        // libcurl accepts HTTP/1.1 if the server does not support HTTP/2. The line then says nothing about HTTP/2.
         if isHTTP2, line.starts(with: Array("HTTP/1".utf8)) {
             isOtherVersion = true
             return false
         }
         if line.starts(with: Array("HTTP/".utf8)) {
-            // Interim responses come before the one that counts.
+            // Interim responses precede the final one.
             var status = 0
             ag_curl_get_long(UnsafeMutableRawPointer(curl), CURLINFO_RESPONSE_CODE, &status)
             head = Head(status: status)
@@ -133,7 +139,7 @@ final class CurlTransfer {
     fileprivate func take(content: UnsafeRawBufferPointer) -> Bool { receiver(head, content) }
 }
 
-/// libcurl's callbacks; one that takes less than it was given ends the transfer.
+/// The callback of libcurl for the head. A smaller count than received ends the transfer.
 private nonisolated func headReceived(
     _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int {
@@ -152,7 +158,8 @@ private nonisolated func contentReceived(
     return isTaken ? size * count : 0
 }
 
-/// Sets options of a libcurl handle; each failure is one of the caller's, named by the option's number.
+/// A setter of a libcurl handle's options. Each failure is a programming error and is reported with the option's
+/// number.
 struct CurlSettings {
     private let handle: UnsafeMutableRawPointer
 
@@ -164,12 +171,12 @@ struct CurlSettings {
         try check(ag_curl_set_long(handle, option, value), option)
     }
 
-    /// libcurl keeps a copy.
+    /// Sets a text, which libcurl copies.
     func set(_ option: CURLoption, _ value: String) throws {
         try check(ag_curl_set_string(handle, option, value), option)
     }
 
-    /// The list must outlive the transfer.
+    /// Sets a list, which must outlive the transfer.
     func set(_ option: CURLoption, _ list: CurlList) throws {
         try check(ag_curl_set_list(handle, option, list.pointer), option)
     }
@@ -181,14 +188,14 @@ struct CurlSettings {
         try check(ag_curl_set_pointer(handle, context, value), context)
     }
 
-    /// The method goes as it is; content makes it a request with content, whatever the method.
+    /// Sets the method unchanged. With content, the request has content, whatever the method.
     func setMethod(_ method: String, _ content: [UInt8]?) throws {
         if let content {
             try set(CURLOPT_POST, 1)
             try check(
                 ag_curl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(content.count)),
                 CURLOPT_POSTFIELDSIZE_LARGE)
-            // Copied, for it may hold zeros, and the array may move.
+            // Copied, because it may contain zeros, and the array may move.
             var bytes = content
             try check(
                 bytes.withUnsafeMutableBytes { ag_curl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, $0.baseAddress) },
@@ -209,7 +216,7 @@ struct CurlSettings {
     }
 }
 
-/// Texts as libcurl's linked list.
+/// Texts in libcurl's linked list.
 final class CurlList {
     fileprivate let pointer: UnsafeMutablePointer<curl_slist>?
 
@@ -224,25 +231,28 @@ final class CurlList {
     }
 }
 
-/// Transfers that are carried out at the same time, and the connections they leave behind for the next.
+/// Simultaneous transfers with connections that later ones reuse.
 final class CurlGroup {
     let transfers: [CurlTransfer]
     private let multi: OpaquePointer
 
+    /// Creates a group.
+    ///
     /// - Parameters:
-    ///   - onOneConnection: whether all are streams of one connection of HTTP/2; else each has a connection.
-    ///   - configure: sets what every transfer has in common.
+    ///   - onOneConnection: Whether all transfers are streams of one HTTP/2 connection. Otherwise each has a
+    ///     connection.
+    ///   - configure: Sets the common options of all transfers.
     init(_ count: Int, onOneConnection: Bool, configure: @escaping (CurlSettings) throws -> Void) throws {
         transfers = try (0..<count).map { _ in
             try CurlTransfer(isHTTP2: onOneConnection) { settings in
                 try configure(settings)
-                // A transfer that starts while the connection is being made waits for it.
+                // A transfer waits while the shared connection is being established.
                 if onOneConnection { try settings.set(CURLOPT_PIPEWAIT, 1) }
             }
         }
         guard let multi = curl_multi_init() else { throw TransferError(code: 2, description: "libcurl cannot be used") }
         self.multi = OpaquePointer(multi)
-        // More than a server admits at once wait for a place on the same connection.
+        // Transfers above the server's limit wait for a stream of the same connection.
         if onOneConnection { ag_curl_multi_set_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, 1) }
         ag_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, count)
     }
@@ -251,9 +261,9 @@ final class CurlGroup {
         curl_multi_cleanup(UnsafeMutableRawPointer(multi))
     }
 
-    /// Carries out those transfers, which have been prepared, and waits for all.
+    /// Runs prepared transfers and waits for all.
     ///
-    /// - Returns: what became of each, in the same order.
+    /// - Returns: their results in the same order.
     func perform(_ chosen: [CurlTransfer]) -> [Result<CurlTransfer.Head, TransferError>] {
         let handle = UnsafeMutableRawPointer(multi)
         for transfer in chosen { curl_multi_add_handle(handle, UnsafeMutableRawPointer(transfer.curl)) }
@@ -266,7 +276,7 @@ final class CurlGroup {
                 guard message.pointee.msg == CURLMSG_DONE else { continue }
                 codes[OpaquePointer(message.pointee.easy_handle)] = message.pointee.data.result
             }
-            // It returns when something has happened; each transfer has a time limit of its own.
+            // The call returns after an event. Each transfer has its own timeout.
             if codes.count < chosen.count, curl_multi_poll(handle, nil, 0, 1000, nil) != CURLM_OK { break }
         }
         for transfer in chosen { curl_multi_remove_handle(handle, UnsafeMutableRawPointer(transfer.curl)) }
@@ -276,10 +286,10 @@ final class CurlGroup {
     }
 }
 
-/// A header line as `-H` has it: `Name: value`, or `Name:` to leave out what libcurl would send by itself.
+/// A header line in the form of `-H`: `Name: value`, or `Name:` to omit a field of libcurl.
 struct HeaderLine: Equatable {
     let name: String
-    /// Nil if the line takes a field away.
+    /// The value. Nil if the line removes a field.
     let value: String?
 
     init?(_ text: String) {
@@ -298,6 +308,6 @@ struct HeaderLine: Equatable {
 
     func isNamed(_ other: String) -> Bool { name.lowercased() == other }
 
-    /// As libcurl takes it.
+    /// The form for libcurl.
     var text: String { value.map { "\(name): \($0)" } ?? "\(name):" }
 }

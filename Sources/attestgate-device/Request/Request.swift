@@ -88,7 +88,7 @@ struct Request: ParsableCommand {
         if noProof, printProof { throw ValidationError("--no-proof and --print-proof exclude each other") }
     }
 
-    /// Connections of HTTP/1.1 at the same time, or streams.
+    /// Limit of simultaneous HTTP/1.1 connections or streams.
     private static let parallelLimit = 1000
 
     func run() throws {
@@ -119,7 +119,7 @@ struct Request: ParsableCommand {
         let content = try data.map(RequestBody.read)
         let method = method ?? (content == nil ? "GET" : "POST")
         var lines = header.compactMap(HeaderLine.init)
-        // What curl would add by itself has to be known to be signed.
+        // A field that curl would add must be known for the signature.
         if content != nil, !lines.contains(where: { $0.isNamed("content-type") }) {
             lines.append(HeaderLine(name: "Content-Type", value: "application/x-www-form-urlencoded"))
         }
@@ -147,31 +147,11 @@ struct Request: ParsableCommand {
     }
 }
 
-extension TransferOptions {
-    /// Sets what every transfer of a run has in common.
-    fileprivate func apply(to settings: CurlSettings, _ device: DeviceDirectory, _ resolve: CurlList) throws {
-        try settings.set(CURLOPT_PROTOCOLS_STR, "https")
-        try settings.set(CURLOPT_NOSIGNAL, 1)
-        // The path is signed as it stands.
-        try settings.set(CURLOPT_PATH_AS_IS, 1)
-        try settings.set(CURLOPT_TIMEOUT, maxTime)
-        try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
-        try settings.set(CURLOPT_RESOLVE, resolve)
-        if let cacert { try settings.set(CURLOPT_CAINFO, cacert) }
-        if !noCertificate {
-            let certificate = certificate ?? device.certificatePath
-            guard FileManager.default.fileExists(atPath: certificate) else {
-                throw SimulatorError.noCertificate(certificate, for: device)
-            }
-            try settings.set(CURLOPT_SSLCERT, certificate)
-            try settings.set(CURLOPT_SSLKEY, certificateKey ?? device.certificateKeyPath)
-        }
-    }
-}
-
-/// Content named on the command line.
+/// Content given on the command line.
 enum RequestBody {
-    /// - Parameter argument: DATA, or @FILE; a file goes as it is, line ends included (curl's `--data-binary`).
+    /// Reads the content.
+    ///
+    /// - Parameter argument: DATA or @FILE. A file is sent unchanged, including line ends (curl's `--data-binary`).
     static func read(_ argument: String) throws -> [UInt8] {
         argument.hasPrefix("@") ? try file(String(argument.dropFirst())) : Array(argument.utf8)
     }

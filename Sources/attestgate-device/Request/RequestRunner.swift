@@ -6,16 +6,16 @@ internal import RequestProof
 internal import TrustClient
 internal import Vocabulary
 
-/// Carries out what `ProofExchange` decides for one request.
+/// The execution of `ProofExchange`'s actions for one request.
 final class RequestRunner {
-    /// What is asked for, from the command line.
+    /// The request of the command line.
     struct Plan {
         var request: AttestedRequest
-        /// Without the proof, and without what is added after signing.
+        /// The request without the proof and without fields added after signing.
         var outgoing: CurlTransfer.Outgoing
-        /// The URL up to its path; a Host field of the caller's may name another authority.
+        /// The URL up to its path. A Host field of the caller may name another authority.
         var origin: String
-        /// Sent, but not known to the proof.
+        /// Fields that are sent, but not signed.
         var unsigned: [HeaderLine]
         var alterations: ProofAlterations
         var hasProof: Bool
@@ -30,7 +30,8 @@ final class RequestRunner {
     private let include: Bool
     let trace: (String) -> Void
     var session: ProofSession
-    /// A request that is wrong on purpose is sent once: a correction would hide the refusal.
+    /// Whether the request may be repeated. One that is wrong on purpose is sent once, because a correction would hide
+    /// the denial.
     let mayRepeat: Bool
 
     init(
@@ -50,7 +51,9 @@ final class RequestRunner {
 
     var now: Int64 { Int64(Date().timeIntervalSince1970) }
 
-    /// - Returns: the status of the response, of the first one with a replay.
+    /// Runs the request.
+    ///
+    /// - Returns: the status of the response, or of the first one with a replay.
     func run() throws -> Int {
         guard plan.hasProof else { return try finish(plan.outgoing, send(plan.outgoing, holds: false)) }
         var exchange = ProofExchange(isIdempotent: plan.isIdempotent)
@@ -75,13 +78,13 @@ final class RequestRunner {
         return outgoing
     }
 
-    /// The proof alone, for another client to send.
+    /// Returns only the proof, for another client to send.
     func proofAlone() throws -> ProofFields {
         var exchange = ProofExchange(isIdempotent: false)
         return try proof(begin(&exchange))
     }
 
-    /// What a proof is to be made of.
+    /// The input of a proof.
     struct Order {
         let challenge: ReceivedChallenge
         let created: Int64
@@ -89,7 +92,7 @@ final class RequestRunner {
 
     func begin(_ exchange: inout ProofExchange) throws -> Order {
         if plan.alterations.nonce != nil {
-            // The challenge is named on the command line; this one only holds its place.
+            // The command line gives the challenge, and this is only a placeholder.
             let place = try AcceptSignature(components: [], nonce: Array("none".utf8))
             session = ProofSession(keyID: phone.keyID, challenge: ReceivedChallenge(place, receivedAt: now))
         }
@@ -126,15 +129,17 @@ final class RequestRunner {
 
     // MARK: - Responses
 
-    /// A response, as far as it was not shown yet.
+    /// A response that was not completely shown.
     private struct PartialResponse {
         let head: CurlTransfer.Head
         let answer: GatewayAnswer
-        /// Content that waits for the decision whether it is to be shown; nil if it was shown as it came.
+        /// Content withheld until it is decided whether to show it. Nil if it was shown as received.
         let held: [UInt8]?
     }
 
-    /// - Parameter holds: whether a 401 is kept back, because a new proof may remedy it.
+    /// Sends the request.
+    ///
+    /// - Parameter holds: Whether a 401 is withheld, because a new proof may help.
     private func send(_ outgoing: CurlTransfer.Outgoing, holds: Bool) throws -> PartialResponse {
         var isShown = false
         var beginning: [UInt8] = []
@@ -142,7 +147,7 @@ final class RequestRunner {
         let head = try transfer.perform(outgoing) { head, content in
             if head.status >= 400, beginning.count <= GatewayAnswer.denialLimit { beginning += content }
             if holds, !isShown {
-                // What is longer than any refusal is a service's 401.
+                // A 401 that is longer than any denial is from a service.
                 if head.status == 401, beginning.count <= GatewayAnswer.denialLimit { return true }
                 if head.status == 401 {
                     isShown = true
@@ -156,7 +161,7 @@ final class RequestRunner {
         return PartialResponse(head: head, answer: GatewayAnswer(head, beginning), held: isShown ? nil : beginning)
     }
 
-    /// Shows what was held back, and sends the very same bytes again if asked to.
+    /// Shows withheld content and sends the same bytes again if requested.
     private func finish(_ outgoing: CurlTransfer.Outgoing, _ answered: PartialResponse) throws -> Int {
         show(answered)
         if session.note(answered.answer, now: now) { try keepChallenge() }
@@ -180,11 +185,13 @@ final class RequestRunner {
 }
 
 extension GatewayAnswer {
-    /// - Parameter beginning: of the content, as far as a refusal's goes.
+    /// Parses a response.
+    ///
+    /// - Parameter beginning: The beginning of the content, at most the length of a denial.
     init(_ head: CurlTransfer.Head, _ beginning: [UInt8]) {
         let (challenge, date) = (head.values("accept-signature"), head.values("date").first)
         if let denial = head.values("attest-denial").first {
-            // A call of gRPC: there is no content.
+            // A gRPC call has no content.
             self.init(status: head.status, denial: denial, acceptSignature: challenge, date: date)
         } else {
             self.init(status: head.status, acceptSignature: challenge, date: date, content: beginning)
@@ -192,22 +199,22 @@ extension GatewayAnswer {
     }
 }
 
-/// Many requests at once, each with a proof of its own.
+/// Many simultaneous requests, each with its own proof.
 extension RequestRunner {
-    /// One of them.
+    /// One of the requests.
     private struct Attempt {
         var exchange: ProofExchange
-        /// What its next proof is to be made of; nil if it is answered for good.
+        /// The input of its next proof. Nil after its final answer.
         var order: Order?
         var outgoing: CurlTransfer.Outgoing?
         var answer: Result<GatewayAnswer, TransferError>?
     }
 
-    /// Sends as many requests as the group has transfers, and prints a line for each in their order: its number, the
-    /// status, and the denial. Proofs are signed in that order; requests that need a new proof are repeated together.
+    /// Sends one request per transfer of the group and prints a line for each in order: number, status and denial.
+    /// Proofs are signed in that order. Requests that need a new proof are repeated together.
     ///
-    /// - Returns: the highest status, of the first answers with a replay.
-    /// - Throws: the first failure of a transfer, if there was one; the lines are printed nevertheless.
+    /// - Returns: the highest status, or that of the first answers with a replay.
+    /// - Throws: the first failure of a transfer, after the lines are printed.
     func run(at group: CurlGroup) throws -> Int {
         var attempts = try begin(group.transfers.count)
         while true {
@@ -220,10 +227,10 @@ extension RequestRunner {
             for (index, answer) in zip(chosen, answers) { take(answer, &attempts[index]) }
             try keepChallenge()
         }
-        tell(attempts.map(\.answer), as: plan.replays ? "first" : nil)
+        printOutcomes(attempts.map(\.answer), as: plan.replays ? "first" : nil)
         if plan.replays {
             let again = try send(attempts.enumerated().map { ($0, $1.outgoing ?? plan.outgoing) }, group)
-            tell(again, as: "replay")
+            printOutcomes(again, as: "replay")
         }
         return try attempts.reduce(0) { highest, attempt in max(highest, try attempt.answer?.get().status ?? 0) }
     }
@@ -245,7 +252,9 @@ extension RequestRunner {
         attempt.answer = nil
     }
 
-    /// - Parameter requests: with the places of the transfers that carry them.
+    /// Sends requests.
+    ///
+    /// - Parameter requests: The requests with the indices of their transfers.
     private func send(
         _ requests: [(place: Int, outgoing: CurlTransfer.Outgoing)], _ group: CurlGroup
     ) throws -> [Result<GatewayAnswer, TransferError>] {
@@ -264,7 +273,7 @@ extension RequestRunner {
         }
     }
 
-    private func tell(_ answers: [Result<GatewayAnswer, TransferError>?], as name: String?) {
+    private func printOutcomes(_ answers: [Result<GatewayAnswer, TransferError>?], as name: String?) {
         for (index, answer) in answers.enumerated() {
             let text =
                 switch answer {
@@ -277,7 +286,7 @@ extension RequestRunner {
     }
 }
 
-/// The device of one run: whose key id it claims, and who signs.
+/// The device of one run: the key id that it claims, and its signer.
 struct Phone {
     let device: DeviceDirectory
     var keyID: KeyID { claimed.keyID }
@@ -293,7 +302,9 @@ struct Phone {
         fixedCounter = counter
     }
 
-    /// - Returns: the assertion, with the counter value in it.
+    /// Signs.
+    ///
+    /// - Returns: the assertion with its counter.
     func assertion(clientDataHash: [UInt8]) throws -> (bytes: [UInt8], counter: UInt32) {
         let counter = try fixedCounter ?? device.counter.take()
         return (try signer.assertion(counter: counter, clientDataHash: clientDataHash), counter)
