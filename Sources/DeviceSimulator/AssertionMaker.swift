@@ -107,6 +107,16 @@ public enum AssertionForm: String, CaseIterable, Sendable {
 
     /// A substitute for the hash of the app's code directory.
     private static let codeHash = [UInt8](0..<32)
+
+    /// The system in the leaf certificate. Nil if it states none.
+    var system: (platform: String, version: String, build: String)? {
+        switch self {
+        case .iOS14: nil
+        case .iOS18CodeHash: ("iphoneos", "18.5", "22F76")
+        case .iOS27, .iOS27CodeHash: ("iphoneos", "27.0", "24A100")
+        case .macOS27: ("macosx", "27.0", "26A100")
+        }
+    }
 }
 
 /// A CBOR writer for attestations and assertions (RFC 8949), with definite lengths in their shortest form.

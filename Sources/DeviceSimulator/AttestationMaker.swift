@@ -98,18 +98,6 @@ private enum LeafExtension {
     }
 }
 
-extension AssertionForm {
-    /// The system in the leaf certificate. Nil if it states none.
-    fileprivate var system: (platform: String, version: String, build: String)? {
-        switch self {
-        case .iOS14: nil
-        case .iOS18CodeHash: ("iphoneos", "18.5", "22F76")
-        case .iOS27, .iOS27CodeHash: ("iphoneos", "27.0", "24A100")
-        case .macOS27: ("macosx", "27.0", "26A100")
-        }
-    }
-}
-
 /// A DER writer for a leaf's extensions (X.690), which have some hundred bytes.
 private enum DERWriter {
     static func sequence(_ parts: [[UInt8]]) -> [UInt8] { element([0x30], parts.flatMap(\.self)) }

@@ -17,7 +17,7 @@ public struct RouteTable {
 
     /// The routes in the order of matching: longest prefix first.
     public let routes: [Route]
-    /// For each route, the index of the first route with the same host.
+    /// Each route's index of the first route with the same host.
     private let hosts: [Int]
 
     public init(_ routes: [Route]) {
