@@ -64,11 +64,11 @@ public final class Certificate {
         guard isEnd, !certificates.isEmpty else {
             if isEnd {
                 ERR_clear_error()
-                let hint = FileForm.hint(pem, context)
+                let hint = FileDiagnosis.hint(pem, context)
                 throw CryptographyError(doing: "find a certificate: no BEGIN CERTIFICATE in the PEM text\(hint)")
             }
             let error = CryptographyError.fromQueue(doing: "read certificate \(certificates.count + 1) of the PEM text")
-            let hint = FileForm.cut(pem) + (certificates.isEmpty ? FileForm.mislabelled(pem, context) : "")
+            let hint = FileDiagnosis.cut(pem) + (certificates.isEmpty ? FileDiagnosis.mislabelled(pem, context) : "")
             throw hint.isEmpty ? error : CryptographyError(doing: error.doing + hint)
         }
         ERR_clear_error()

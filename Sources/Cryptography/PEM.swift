@@ -36,7 +36,7 @@ struct MemoryBIO: ~Copyable {
 
 /// The kind of content in a file that could not be read as expected. Files with certificates, keys and lists are easily
 /// confused.
-enum FileForm {
+enum FileDiagnosis {
     /// Returns a suffix for an error message, such as "; it holds a private key". Empty if the content is unknown.
     static func hint(_ file: [UInt8], _ context: LibraryContext) -> String {
         let labels = self.labels(in: file)

@@ -61,14 +61,14 @@ public final class PrivateKey {
     }
 
     private static func unreadable(_ pem: [UInt8], _ context: LibraryContext) -> CryptographyError {
-        guard !FileForm.holdsPrivateKey(pem) else {
+        guard !FileDiagnosis.holdsPrivateKey(pem) else {
             // The next call empties the queue.
             let error = CryptographyError.fromQueue(doing: "read the PEM private key")
-            let hint = FileForm.cut(pem) + FileForm.mislabelled(pem, context)
+            let hint = FileDiagnosis.cut(pem) + FileDiagnosis.mislabelled(pem, context)
             return hint.isEmpty ? error : CryptographyError(doing: error.doing + hint)
         }
         ERR_clear_error()
-        let hint = FileForm.hint(pem, context)
+        let hint = FileDiagnosis.hint(pem, context)
         return CryptographyError(doing: "read the private key: no BEGIN PRIVATE KEY in the PEM text\(hint)")
     }
 

@@ -222,7 +222,7 @@ extension SignedRevocationList {
         guard isEnd, !lists.isEmpty else {
             if isEnd {
                 ERR_clear_error()
-                let hint = FileForm.hint(pem, context)
+                let hint = FileDiagnosis.hint(pem, context)
                 throw CryptographyError(
                     doing: "find a revocation list: the file is not DER, and there is no BEGIN X509 CRL in it\(hint)")
             }
