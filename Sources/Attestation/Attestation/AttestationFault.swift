@@ -1,8 +1,6 @@
 public import Cryptography
 
 /// The checks of an attestation in the order of execution. Comparisons precede signatures.
-///
-/// `appleStep` is the step of "Verify the attestation" in Apple's "Validating apps that connect to your server".
 public enum AttestationStep: String, Sendable, CaseIterable {
     /// Size, CBOR, entries and the fixed forms of authenticator data.
     case form
@@ -42,20 +40,6 @@ public enum AttestationStep: String, Sendable, CaseIterable {
     /// The receipt, if the app requires one.
     case receipt
 
-    /// Apple's step. Nil for checks that Apple does not list.
-    public var appleStep: Int? {
-        switch self {
-        case .chain, .validity, .authority, .certificates: 1
-        case .nonce, .nonceExtension: 4
-        case .keyID: 5
-        case .rpID: 6
-        case .counter: 7
-        case .environment: 8
-        case .credentialID: 9
-        default: nil
-        }
-    }
-
     /// A title for people.
     public var title: StaticString {
         switch self {
@@ -92,14 +76,6 @@ public enum StepOutcome<Fault: Error & Equatable & Sendable>: Equatable, Sendabl
     case notDemanded(Fault?)
 
     public var fault: Fault? { if case .refused(let fault) = self { fault } else { nil } }
-
-    /// Whether this outcome permits acceptance.
-    public var isAcceptable: Bool {
-        switch self {
-        case .passed, .notDemanded: true
-        case .refused, .notReached: false
-        }
-    }
 }
 
 /// The reason why an attestation is refused, with one case for each check.

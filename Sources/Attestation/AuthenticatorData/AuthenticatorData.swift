@@ -131,8 +131,8 @@ public struct AttestedData: Equatable, Sendable {
     }
 }
 
-/// A COSE key of App Attest's only kind (RFC 9053 sections 2.1 and 7.1.1): an EC2 key on P-256 for ES256, with two
-/// coordinates of 32 bytes.
+/// A COSE key of App Attest's only kind: an EC2 key on P-256 for ES256 with two coordinates of 32 bytes (RFC 9053
+/// sections 2.1 and 7.1.1).
 public struct COSEKey: Equatable, Sendable {
     /// The positions of the coordinates.
     public let x: Range<Int>

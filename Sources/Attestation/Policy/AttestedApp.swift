@@ -60,7 +60,7 @@ public struct AttestedApp: Equatable, Sendable {
 
 /// The platform of an app according to its attestation's leaf certificate: Apple's name of the SDK.
 public struct AttestedPlatform: Hashable, Sendable {
-    /// At most `nameLimit` letters and digits, or `unstated`.
+    /// The name: at most 32 letters and digits, or `unstated`.
     public let name: String
 
     private static let nameLimit = 32
