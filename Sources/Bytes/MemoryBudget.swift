@@ -32,6 +32,7 @@ public final class MemoryBudget: Sendable {
     private let limitBytes: Atomic<Int>
     private let accountedBytes = Atomic<Int>(0)
     private let otherBytes = Atomic<Int>(0)
+    private let meterCount = Atomic<Int>(0)
     private let actionCounts: InlineArray<4, Atomic<Int>> = InlineArray { _ in Atomic(0) }
 
     /// - Parameter limit: in bytes.
@@ -59,6 +60,10 @@ public final class MemoryBudget: Sendable {
         return MemoryPressure.allCases.last { percent >= $0.threshold } ?? .none
     }
 
+    /// Loops that share the budget.
+    public var loops: Int { meterCount.load(ordering: .relaxed) }
+
+    func count(meters: Int) { meterCount.add(meters, ordering: .relaxed) }
     func add(_ bytes: Int) { accountedBytes.add(bytes, ordering: .relaxed) }
 
     /// Takes the resident size of the process into account: what exceeds the accounted bytes counts too.
@@ -101,16 +106,22 @@ public final class MemoryMeter {
     /// The pressure when the budget was looked at last.
     public var pressure: MemoryPressure { lastPressure }
     private var lastPressure = MemoryPressure.none
-    /// Called when the budget is looked at and there is pressure: perhaps within an event of a connection.
+    /// Called when memory was taken and there is pressure: perhaps within an event of a connection.
     public var pressed: (() -> Void)?
+    /// Gives memory back at once, where that is possible. Not to be called within an event of a connection.
+    public var relieve: (() -> Void)?
 
     private static let step = 64 * 1024
 
     public init(_ budget: MemoryBudget = .unlimited) {
         self.budget = budget
+        budget.count(meters: 1)
     }
 
-    deinit { budget.add(-reported) }
+    deinit {
+        budget.add(-reported)
+        budget.count(meters: -1)
+    }
 
     /// - Parameter change: in bytes; negative for what was given back.
     public func add(_ change: Int) {

@@ -12,8 +12,6 @@ public final class Acceptor {
     private var listeners: [Listener] = []
     private var connections: [ServerConnection?] = []
     private var freeSlots: [Int] = []
-    /// Gives memory back, where there is too little of it to accept a connection.
-    public var memoryRelief: (() -> Void)?
     /// Connections open now.
     public private(set) var connectionCount = 0
     /// Set when the worker stops: each response then ends its connection.
@@ -118,7 +116,7 @@ public final class Acceptor {
     private func refusalForRoom(on listener: Int) -> ConnectionRefusal? {
         pool.meter.refresh()
         if pool.meter.pressure >= .refusesConnections {
-            memoryRelief?()
+            pool.meter.relieve?()
             guard pool.meter.pressure < .refusesConnections else {
                 pool.meter.budget.count(.connectionRefused)
                 return .memory

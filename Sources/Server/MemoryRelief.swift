@@ -19,35 +19,39 @@ enum MemoryCost {
 public final class MemoryRelief {
     private let loop: Loop
     private let pool: BufferPool
-    /// Workers that share the budget.
-    private let workers: Int
     private let acceptors: () -> [Acceptor]
     private var isDue = false
     private var paused: [ServerConnection] = []
     private var timer: LoopTimer?
 
-    /// How often the budget is looked at while there is pressure.
-    private static let interval = TimeSpan.milliseconds(50)
+    private var looks = 0
+
+    /// How often the budget is looked at, also by a loop that is idle while others take the memory.
+    private static let interval = TimeSpan.milliseconds(500)
+    private static let intervalUnderPressure = TimeSpan.milliseconds(50)
+    /// Blocks that were not needed during so many looks go back to the allocator.
+    private static let looksBeforeRelease = 20
     /// A client that holds this part of what the worker accounts for is not read from.
     private static let largePart = 16
     /// Other memory than that of connections cannot be relieved: where they have no more than this part, none is closed.
     private static let relievablePart = 16
 
     /// - Parameters:
-    ///   - workers: how many share the budget of the pool's meter.
-    ///   - acceptors: whose connections are looked at.
-    public init(loop: Loop, pool: BufferPool, workers: Int, acceptors: @escaping () -> [Acceptor]) {
+    ///   - pool: The pool of the acceptors, whose meter knows the budget.
+    ///   - acceptors: Returns all acceptors of the loop.
+    public init(loop: Loop, pool: BufferPool, acceptors: @escaping () -> [Acceptor]) {
         self.loop = loop
         self.pool = pool
-        self.workers = workers
         self.acceptors = acceptors
-        timer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in relieve() }
+        timer = LoopTimer(loop: loop, startsIn: Self.interval) { [unowned self] in look() }
+        pool.meter.relieve = { [unowned self] in relieve() }
         pool.meter.pressed = { [unowned self] in
             guard !isDue else { return }
             isDue = true
             loop.whenTurnEnds { [unowned self] in
                 isDue = false
                 relieve()
+                timer?.start(after: Self.intervalUnderPressure)
             }
         }
     }
@@ -59,15 +63,21 @@ public final class MemoryRelief {
         var connections: [(connection: ServerConnection, bytes: Int)] = []
     }
 
-    /// Looks at the budget and does what the pressure asks for. Not within an event of a connection.
-    public func relieve() {
+    private func look() {
+        relieve()
+        looks += 1
+        if looks.isMultiple(of: Self.looksBeforeRelease) { pool.releaseUnneeded() }
+        timer?.start(after: meter.pressure > .none ? Self.intervalUnderPressure : Self.interval)
+    }
+
+    /// Looks at the budget and does what the pressure asks for.
+    private func relieve() {
         meter.refresh()
         if meter.pressure > .none {
             pool.releaseAll()
             meter.refresh()
         }
         guard meter.pressure > .none else { return resume() }
-        timer?.start(after: Self.interval)
         let holdings = holdings
         pause(holdings)
         if meter.pressure >= .closesConnections { closeLargest(holdings) }
@@ -107,7 +117,7 @@ public final class MemoryRelief {
     private func closeLargest(_ holdings: [Int: Holding]) {
         let budget = meter.budget
         // The other workers hold more: it is theirs to close.
-        guard meter.used * workers >= budget.accounted || meter.pressure >= .refusesConnections else { return }
+        guard meter.used * budget.loops >= budget.accounted || meter.pressure >= .refusesConnections else { return }
         guard budget.accounted > budget.limit / Self.relievablePart else { return }
         for holding in holdings.values.sorted(by: { $0.bytes > $1.bytes }) {
             for (connection, _) in holding.connections.sorted(by: { $0.bytes > $1.bytes }) {

@@ -8,7 +8,7 @@ internal import TLS
 /// A generation of the service: the listeners, rules and connections of one value of settings. A request is handled by
 /// the rules under which its connection was accepted.
 final class EnrolmentGeneration {
-    private let acceptor: Acceptor
+    let acceptor: Acceptor
     private let rules: EnrolmentRules
     /// The contexts of the listeners, in the order of the settings.
     private let contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)]

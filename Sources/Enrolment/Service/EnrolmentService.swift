@@ -1,3 +1,4 @@
+public import Bytes
 public import Cryptography
 public import EventLoop
 public import Metrics
@@ -46,11 +47,12 @@ public final class EnrolmentService: Sendable {
     /// - Parameters:
     ///   - settings: Settings that `check` has accepted.
     ///   - sockets: Descriptors of listening sockets by the listeners' names. Takes ownership.
+    ///   - memory: The budget of the process.
     ///   - audit: Receives each decision, on the service's thread.
     ///   - report: Called on the service's thread.
     ///   - failed: Called on that thread if it cannot begin, because memory or descriptors are exhausted.
     public init(
-        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry,
+        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, memory: MemoryBudget,
         audit: @escaping @Sendable (EnrolmentDecision) -> Void, report: @escaping @Sendable (Report) -> Void,
         failed: @escaping @Sendable (String) -> Void
     ) throws(EventLoopError) {
@@ -61,7 +63,8 @@ public final class EnrolmentService: Sendable {
         thread = try LoopThread(name: "enrolment") {
             do {
                 try EnrolmentThread(
-                    settings, sockets: sockets, registry: registry, counts: counts, audit: audit, report: report
+                    settings, sockets: sockets, registry: registry, memory: memory, counts: counts, audit: audit,
+                    report: report
                 ).run(mailbox)
             } catch {
                 failed("\(error)")

@@ -3,6 +3,7 @@ internal import Cryptography
 internal import EventLoop
 internal import Glibc
 internal import Registry
+internal import Server
 
 /// The thread of one enrolment service: its loop, its current generation, and earlier ones with open connections.
 final class EnrolmentThread {
@@ -17,6 +18,7 @@ final class EnrolmentThread {
     private var emptied: [EnrolmentGeneration] = []
     private var cleaner: LoopTimer?
     private var isDraining = false
+    private var relief: MemoryRelief?
 
     /// A receiver of new epochs before the thread exists.
     private final class Renewal {
@@ -27,8 +29,8 @@ final class EnrolmentThread {
     ///
     /// - Parameter sockets: Descriptors of listening sockets, one for each listener's name. Takes ownership.
     init(
-        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, counts: EnrolmentCounts,
-        audit: @escaping (EnrolmentDecision) -> Void, report: @escaping (EnrolmentService.Report) -> Void
+        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, memory: MemoryBudget,
+        counts: EnrolmentCounts, audit: @escaping (EnrolmentDecision) -> Void, report: @escaping (EnrolmentService.Report) -> Void
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()
@@ -36,8 +38,9 @@ final class EnrolmentThread {
         self.loop = loop
         self.report = report
         identity = registry.identity
+        let pool = BufferPool(idleLimit: 16, meter: MemoryMeter(memory))
         context = EnrolmentContext(
-            loop: loop, pool: BufferPool(idleLimit: 16), library: try LibraryContext(), registry: registry,
+            loop: loop, pool: pool, library: try LibraryContext(), registry: registry,
             registryRequests: registryRequests, shared: EnrolmentShared(counts), audit: audit,
             notify: { report(.receipt($0)) })
         let generation = try EnrolmentGeneration(settings, identity, context)
@@ -46,6 +49,7 @@ final class EnrolmentThread {
         renewal.notify = { [unowned self] in renew($0) }
         // In a separate event, because the present one still uses the generation's last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
+        relief = MemoryRelief(loop: loop, pool: pool) { [unowned self] in generations.map(\.acceptor) }
     }
 
     /// Serves until a stop or drain command ends the loop. Blocks the thread.

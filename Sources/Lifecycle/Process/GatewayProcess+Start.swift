@@ -78,7 +78,7 @@ extension GatewayProcess {
         let enrolment = try blueprint.settings(settings.secrets)
         let (logger, events) = (logger, events)
         self.enrolment = try EnrolmentService(
-            enrolment, sockets: sockets, registry: registry,
+            enrolment, sockets: sockets, registry: registry, memory: memory.budget,
             audit: { decision in
                 if decision.isOurFault {
                     logger.error("enrolment: \(decision)")

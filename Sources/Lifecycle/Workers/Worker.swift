@@ -82,10 +82,9 @@ final class Worker {
         current = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
         current.listen(sockets)
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
-        relief = MemoryRelief(loop: loop, pool: pool, workers: order.blueprint.workers) { [unowned self] in
+        relief = MemoryRelief(loop: loop, pool: pool) { [unowned self] in
             (retired + [current]).map(\.acceptor)
         }
-        current.acceptor.memoryRelief = { [unowned self] in relief?.relieve() }
     }
 
     /// Serves until a stop or drain command ends the loop. Blocks the thread.
@@ -152,7 +151,6 @@ final class Worker {
         prepared = nil
         let previous = current
         next.listen(sockets)
-        next.acceptor.memoryRelief = { [unowned self] in relief?.relieve() }
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
@@ -208,21 +206,9 @@ final class Worker {
         lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
             metrics.loopWasLate(by: loop.now - lagExpected)
             lagExpected = .now + Self.lagInterval
-            lookAtMemory()
             lagTimer?.start()
         }
     }
-
-    /// Also of a worker that is idle while others take the memory.
-    private func lookAtMemory() {
-        relief?.relieve()
-        memoryLooks += 1
-        if memoryLooks.isMultiple(of: Self.looksBeforeRelease) { pool.releaseUnneeded() }
-    }
-
-    private var memoryLooks = 0
-    /// Blocks that were not needed for 10 s go back to the allocator.
-    private static let looksBeforeRelease = 20
 
     private static let lagInterval = TimeSpan.milliseconds(500)
 
