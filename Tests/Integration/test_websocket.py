@@ -722,7 +722,7 @@ BOUND = 44
 
 
 def test_three_hundred_tunnels_work_within_the_documented_memory(start, phone):
-    gateway = start(limits={"tunnels_per_device": TUNNELS + 20})
+    gateway = start(limits={"tunnels_per_device": TUNNELS + 20, "connections_per_client": TUNNELS + 20})
 
     async def crowd():
         phones = SocketPhone(gateway, phone)

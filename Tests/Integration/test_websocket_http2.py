@@ -785,7 +785,7 @@ BOUND = 24
 
 
 def test_three_hundred_tunnels_on_three_connections_work_within_the_documented_memory(start, phone):
-    gateway = start(limits={"tunnels_per_device": TUNNELS + 20})
+    gateway = start(limits={"tunnels_per_device": TUNNELS + 20, "connections_per_client": TUNNELS + 20})
     with contextlib.ExitStack() as stack:
         def come(count):
             http2 = stack.enter_context(HTTP2Client(gateway, phone))
