@@ -58,7 +58,8 @@ let package = Package(
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
         .target(
-            name: "HTTP", dependencies: ["CLinux", "CNghttp2", "Bytes", "EventLoop"], swiftSettings: memorySafe + lifetimes),
+            name: "HTTP", dependencies: ["CLinux", "CNghttp2", "Bytes", "EventLoop"],
+            swiftSettings: memorySafe + lifetimes),
         .target(name: "RequestProof", dependencies: ["Vocabulary"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),

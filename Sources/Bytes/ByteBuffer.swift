@@ -83,7 +83,9 @@ public struct ByteBuffer: ~Copyable {
     /// Moves few bytes that may have to wait to a block of their size. The buffer has little room after it, until it
     /// `expands`.
     public mutating func shrink() {
-        guard base != nil, count <= BufferPool.smallBlockSize, pool.blockSize > BufferPool.smallBlockSize else { return }
+        guard base != nil, count <= BufferPool.smallBlockSize, pool.blockSize > BufferPool.smallBlockSize else {
+            return
+        }
         var smaller = ByteBuffer(pool: pool.small)
         smaller.append(readable)
         swap(&self, &smaller)

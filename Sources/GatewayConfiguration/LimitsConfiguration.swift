@@ -101,7 +101,8 @@ extension LimitsConfiguration {
                 memory.setting, connections.setting, connectionsPerSource.setting, connectionsPerClient.setting,
                 handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, streamsPerClient.setting, requestsPerDevice.setting, tunnels.setting, tunnelsPerDevice.setting,
+                streams.setting, streamsPerClient.setting, requestsPerDevice.setting, tunnels.setting,
+                tunnelsPerDevice.setting,
                 heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
@@ -133,7 +134,8 @@ extension LimitsConfiguration {
                 expected: "`target` of at most \(SizeText.format(head)), because the target is part of the head")
             return nil
         }
-        guard let connections, let connectionsPerClient, let streamsPerClient, let handshakes, let head, let target, let fields, let requestsPerConnection,
+        guard let connections, let connectionsPerClient, let streamsPerClient, let handshakes, let head, let target,
+            let fields, let requestsPerConnection,
             let streams, let requestsPerDevice, let tunnels, let tunnelsPerDevice, let heldContent
         else {
             return nil

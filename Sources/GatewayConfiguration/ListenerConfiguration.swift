@@ -94,7 +94,8 @@ extension ListenerConfiguration {
         static let section = Section(
             path: "listeners",
             settings: [
-                address.setting, ports.setting, connections.setting, proxyProtocol.setting, protocols.setting, tls.setting,
+                address.setting, ports.setting, connections.setting, proxyProtocol.setting, protocols.setting,
+                tls.setting,
                 clients.setting, hosts.setting,
             ])
     }

@@ -24,7 +24,8 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let blueprint = try file.load(for: role)
-        try file.printWarnings(blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
+        try file.printWarnings(
+            blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }

@@ -1,4 +1,4 @@
-"""The memory of the whole process is bounded, whoever attacks; who holds the most gives way, and others are served."""
+"""The memory of the whole process is bounded, whatever the attack; who holds the most gives way, and others are served."""
 
 import re
 import resource
@@ -184,7 +184,7 @@ def test_a_client_has_no_more_streams_than_its_limit_whatever_its_connections(st
         limits={"streams_per_client": 30})
     with holding() as sockets:
         attacks.unread_denials(gateway, pki, phone, sockets, 3, streams=20)
-        eventually(lambda: scrape(gateway)("attestgate_http2_streams", worker="0") == 30, "as many streams as may be")
+        eventually(lambda: scrape(gateway)("attestgate_http2_streams", worker="0") == 30, "the streams to reach the limit")
     eventually(lambda: scrape(gateway)("attestgate_http2_streams", worker="0") == 0, "the streams to end")
     with holding() as sockets:
         attacks.unread_denials(gateway, pki, phone, sockets, 1, streams=20)

@@ -30,7 +30,8 @@ final class EnrolmentThread {
     /// - Parameter sockets: Descriptors of listening sockets, one for each listener's name. Takes ownership.
     init(
         _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, memory: MemoryBudget,
-        counts: EnrolmentCounts, audit: @escaping (EnrolmentDecision) -> Void, report: @escaping (EnrolmentService.Report) -> Void
+        counts: EnrolmentCounts, audit: @escaping (EnrolmentDecision) -> Void,
+        report: @escaping (EnrolmentService.Report) -> Void
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()

@@ -31,7 +31,8 @@ final class EnrolmentApplication: Application {
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory: shared.count { $0.connectionsLimited += 1 }
+        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory:
+            shared.count { $0.connectionsLimited += 1 }
         case .http2: shared.count { $0.connectionsBroken += 1 }
         case .proxyHeader: shared.count { $0.proxyHeadersRefused += 1 }
         case .handshake, .handshakeTimeout: shared.count { $0.handshakesFailed += 1 }

@@ -273,7 +273,8 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory, .proxyHeader, .certificateExpired,
+        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory, .proxyHeader,
+            .certificateExpired,
             .certificateBarred, .http2:
             false
         }

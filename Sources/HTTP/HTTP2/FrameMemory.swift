@@ -51,7 +51,9 @@ internal import Glibc
 
     /// - Returns: nil if there is none, as `malloc`.
     fileprivate func take(_ size: Int) -> UnsafeMutableRawPointer? {
-        guard size > 16 * 1024, size <= Self.length, unsafe block == nil else { return unsafe counted(Glibc.malloc(size)) }
+        guard size > 16 * 1024, size <= Self.length, unsafe block == nil else {
+            return unsafe counted(Glibc.malloc(size))
+        }
         let made = unsafe mmap(nil, Self.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let made = unsafe made, unsafe made != MAP_FAILED else { return nil }
         unsafe block = made

@@ -77,7 +77,8 @@ extension GatewayProcess {
             throw error
         }
         let next = GenerationOrder(
-            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits, memory: order.memory,
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits,
+            memory: order.memory,
             log: order.log, errors: errorWriter, exporter: exporter, enforcement: enforcement)
         reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)

@@ -202,7 +202,8 @@ extension GatewayProcess {
                 try administration?.turn(to: reopened)
             }
             let next = GenerationOrder(
-                number: order.number + 1, blueprint: order.blueprint, sessions: order.sessions, limits: order.limits, memory: order.memory,
+                number: order.number + 1, blueprint: order.blueprint, sessions: order.sessions, limits: order.limits,
+                memory: order.memory,
                 log: order.log, errors: errorWriter, exporter: exporter, enforcement: enforcement)
             // Should a worker fail, the registry is still this one's to close.
             order.enforcement = enforcement
