@@ -10,22 +10,17 @@ public struct FileInspector: Sendable {
     let makingObjection: @Sendable (String) -> String?
     /// What speaks against keeping a secret in the file at this path. Nothing if its owner alone may read and write it.
     let privacyObjection: @Sendable (String) -> String?
-
-    /// What is doubtful about a private key in the file at this path. Nothing if not everybody on the machine may read it.
-    let openness: @Sendable (String) -> String?
     /// Where files that the conf file includes come from.
     var library = SourceLibrary.system
 
     public init(
         objection: @escaping @Sendable (String) -> String?,
         makingObjection: @escaping @Sendable (String) -> String? = { _ in nil },
-        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil },
-        openness: @escaping @Sendable (String) -> String? = { _ in nil }
+        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil }
     ) {
         self.objection = objection
         self.makingObjection = makingObjection
         self.privacyObjection = privacyObjection
-        self.openness = openness
     }
 
     /// The real file system.
@@ -44,7 +39,7 @@ public struct FileInspector: Sendable {
             case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
             }
         },
-        privacyObjection: FileReader.exposure, openness: FileReader.openness)
+        privacyObjection: FileReader.exposure)
 }
 
 extension Kind where Value == String {
@@ -53,25 +48,20 @@ extension Kind where Value == String {
         path(what) { path, reading in reading.objection(toFile: path) }
     }
 
-    /// The same, with a private key in it. Groups may share one, as certificates' tools have it; everybody is warned of.
-    static func keyFile(_ what: String) -> Kind {
-        let file = file(what)
-        return Kind(expected: what, shape: file.shape) { item, reading in
-            guard let path = file.read(item, reading) else { return nil }
-            reading.mention(.privateKey(path), at: item.place)
-            if let doubt = reading.doubt(ofKeyIn: path) {
-                reading.warn(
-                    item.place, "the private key \(Printable.quoted(path)) \(doubt)",
-                    expected: "a file that only its owner or a group can read: chmod 0600")
-            }
-            return path
-        }
-    }
-
     /// The same, with a secret in it: nobody but its owner may read or write it.
     static func secretFile(_ what: String) -> Kind {
         path(what + ", mode 0600") { path, reading in
             reading.objection(toFile: path) ?? reading.objection(toSecretIn: path)
+        }
+    }
+
+    /// A secret file with the private key of a certificate.
+    static func keyFile(_ what: String) -> Kind {
+        let file = secretFile(what)
+        return Kind(expected: file.expected, shape: file.shape) { item, reading in
+            guard let path = file.read(item, reading) else { return nil }
+            reading.mention(.privateKey(path), at: item.place)
+            return path
         }
     }
 

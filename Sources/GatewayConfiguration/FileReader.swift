@@ -46,18 +46,13 @@ enum FileReader {
     static func exposure(of path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return Failure.last.text }
-        guard status.st_mode & 0o077 == 0 else { return "other users can read or write it: its mode must be 0600" }
+        guard status.st_mode & 0o077 == 0 else {
+            return "other users can read or write it, but its mode must be 0600: chmod 0600 \(path)"
+        }
         guard status.st_uid == geteuid() || status.st_uid == 0 else {
             return "it belongs to another user (uid \(status.st_uid))"
         }
         return nil
-    }
-
-    /// What is doubtful about a private key in the file at this path; symbolic links are followed.
-    static func openness(of path: String) -> String? {
-        var status = stat()
-        guard unsafe stat(path, &status) == 0, status.st_mode & 0o006 != 0 else { return nil }
-        return status.st_mode & 0o004 != 0 ? "can be read by everyone" : "can be written by everyone"
     }
 
     private static func read(_ descriptor: Int32, atMost limit: Int) -> Result<[UInt8], Failure> {

@@ -31,6 +31,9 @@ struct FileTests {
                 "the file `\(directory.path)/ca.pem` cannot be used: No such file or directory",
             ])
         try directory.write("server.key", "-----BEGIN")
+        let exposed = try #require(throws: ConfigurationError.self) { try Configuration.load(path: path) }
+        #expect(exposed.diagnostics.contains { $0.message.contains("chmod 0600 \(directory.path)/server.key") })
+        #expect(chmod(directory.path + "/server.key", 0o600) == 0)
         try directory.write("ca.pem", "-----BEGIN")
         let (configuration, _) = try Configuration.load(path: path)
         #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/server.key"])
@@ -58,7 +61,9 @@ struct FileTests {
         let objection = FileInspector.system.privacyObjection
         for mode: mode_t in [0o640, 0o604, 0o620, 0o602, 0o610] {
             #expect(chmod(path, mode) == 0)
-            #expect(objection(path) == "other users can read or write it: its mode must be 0600")
+            #expect(
+                objection(path)
+                    == "other users can read or write it, but its mode must be 0600: chmod 0600 \(path)")
         }
         for mode: mode_t in [0o600, 0o400] {
             #expect(chmod(path, mode) == 0)

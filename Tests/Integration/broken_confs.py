@@ -170,6 +170,7 @@ MISTAKES = {
     "a CA that is none": ("authorities: [gms-ca.pem]", "authorities: [phone.pem]"),
     "a list of another CA": ("crls: [gms-ca.crl]", "crls: [other.crl]"),
     "a list that is stale": ("crls: [gms-ca.crl]", "crls: [stale.crl]"),
+    "a key that everybody may read": ("      key: server.key", "      key: open.key"),
     "a CA key that others may read": ("key: gms-ca.key", "key: open-ca.key"),
     "a CA key of another CA": ("key: gms-ca.key", "key: other.key"),
     "a token that is short": ("token_file: administration.token", "token_file: short.token"),
@@ -251,7 +252,6 @@ DOUBTS = {
         "certificate: server.pem\n      key: server.key", "certificate: phone.pem\n      key: other.key"),
     "a certificate of another host": (
         "certificate: server.pem\n      key: server.key", "certificate: strange.pem\n      key: strange.key"),
-    "a key that everybody may read": ("      key: server.key", "      key: open.key"),
     "a server that nobody can resolve": (
         "servers: [127.0.0.1:9000]", "servers: [does-not-exist.invalid:9000]\n    plaintext: accepted"),
     "a weaker route above a stronger one": (

@@ -291,6 +291,7 @@ def test_another_address_takes_a_restart(with_token):
 
 def put(path, source):
     beside = path.with_suffix(".new")
+    beside.touch(0o600)
     beside.write_bytes(source.read_bytes())
     beside.replace(path)
 

@@ -70,6 +70,7 @@ def test_files_that_a_reload_names_are_watched_from_then_on(
 ):
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
     certificate.write_bytes(pki.server_certificate.read_bytes())
+    key.touch(0o600)
     key.write_bytes(pki.server_key.read_bytes())
     gateway = start_gateway({"service": own_upstream.address}, watch="1s")
     gateway.conf["listeners"][0]["tls"].update(certificate=str(certificate), key=str(key))

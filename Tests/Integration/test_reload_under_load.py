@@ -46,6 +46,7 @@ class Files:
 
     def put(self, path, text):
         beside = path.with_suffix(".new")
+        beside.touch(0o600)
         beside.write_text(text)
         beside.replace(path)
 

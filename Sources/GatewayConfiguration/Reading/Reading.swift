@@ -73,9 +73,6 @@ final class Reading {
     /// What speaks against keeping a secret in this file, if anything does.
     func objection(toSecretIn path: String) -> String? { files.privacyObjection(path) }
 
-    /// What is doubtful about this file as the place of a private key, if anything is.
-    func doubt(ofKeyIn path: String) -> String? { files.openness(path) }
-
     /// Reads a part of the file; those that it names are not looked at if they are another process' business.
     func sparingFiles<Part>(if isSpared: Bool, _ read: () -> Part) -> Part {
         let all = files

@@ -18,7 +18,8 @@ extension Blueprint {
                     token: try listener.tokenPath.map(readToken),
                     tls: try listener.tls.map { tls in
                         AdministrationListener.TLS(
-                            certificates: try PEMFile(tls.certificatePath).bytes, key: try PEMFile(tls.keyPath).bytes,
+                            certificates: try PEMFile(tls.certificatePath).bytes,
+                            key: try PEMFile(key: tls.keyPath).bytes,
                             policy: TLSPolicy(tls.policy),
                             authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0).bytes } })
                     }, level: AdministrationLevel(listener.level))

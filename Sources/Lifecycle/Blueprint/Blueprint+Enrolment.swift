@@ -63,7 +63,7 @@ struct EnrolmentBlueprint: Sendable {
             let chain = try FileContents.read(enrolment.tls.certificatePath)
             let listener = EnrolmentSettings.Listener(
                 name: name, proxies: TrustedProxies(enrolment.proxyProtocol), certificates: chain,
-                key: try FileContents.read(enrolment.tls.keyPath),
+                key: try FileContents.readPrivate(enrolment.tls.keyPath),
                 policy: TLSPolicy(enrolment.tls.policy),
                 protocols: enrolment.protocols.map(ApplicationProtocol.init),
                 staple: try Blueprint.staple(enrolment.tls, for: chain))

@@ -53,6 +53,12 @@ extension Blueprint {
             self.path = path
             bytes = try FileContents.read(path)
         }
+
+        /// Reads a private key, which must be its owner's alone.
+        init(key path: String) throws {
+            self.path = path
+            bytes = try FileContents.readPrivate(path)
+        }
     }
 
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
@@ -159,7 +165,7 @@ extension Blueprint.Host {
             revocationLists = try Blueprint.revocationLists(clients, authorities)
             admission = Blueprint.admission(clients, revocationLists)
             certificates = try Blueprint.PEMFile(tls.certificatePath)
-            key = try Blueprint.PEMFile(tls.keyPath)
+            key = try Blueprint.PEMFile(key: tls.keyPath)
             policy = TLSPolicy(tls.policy)
             self.protocols = protocols.map(ApplicationProtocol.init)
             staple = try Blueprint.staple(tls, for: certificates.bytes)

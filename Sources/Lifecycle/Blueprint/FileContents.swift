@@ -31,7 +31,9 @@ enum FileContents {
     /// user's, but root's.
     static func readPrivate(_ path: String) throws(Failure) -> [UInt8] {
         try read(path, atMost: privateLimit) { status in
-            if status.st_mode & 0o077 != 0 { return "can be read or written by other users: its mode must be 0600" }
+            if status.st_mode & 0o077 != 0 {
+                return "can be read or written by other users, but its mode must be 0600: chmod 0600 \(path)"
+            }
             // The file's owner can read it.
             let isOurs = status.st_uid == geteuid() || status.st_uid == 0
             return isOurs ? nil : "belongs to another user (uid \(status.st_uid))"

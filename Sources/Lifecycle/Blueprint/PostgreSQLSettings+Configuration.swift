@@ -25,9 +25,11 @@ extension PostgreSQLSettings {
             throw StartupError(
                 in: "registry: postgresql: \(tls.authoritiesPath)", error, of: .file(tls.authoritiesPath))
         }
-        guard let certificate = tls.certificatePath, let key = tls.keyPath,
-            let culprit = FaultyFile.among(certificate: certificate, key: key)
-        else { return }
+        guard let certificate = tls.certificatePath, let key = tls.keyPath else { return }
+        do throws(FileContents.Failure) { _ = try FileContents.readPrivate(key) } catch {
+            throw StartupError("registry: postgresql: \(error)", of: .privateKey(key))
+        }
+        guard let culprit = FaultyFile.among(certificate: certificate, key: key) else { return }
         throw StartupError(
             "registry: postgresql: \(certificate), \(key): they are not a certificate and its key", of: culprit)
     }

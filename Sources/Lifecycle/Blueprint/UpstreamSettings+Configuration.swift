@@ -77,7 +77,7 @@ extension ClientContext.Settings {
         self.init(
             authorities: trusted,
             identity: try tls.identity.map {
-                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile($0.keyPath).bytes)
+                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile(key: $0.keyPath).bytes)
             }, policy: TLSPolicy(tls.policy))
         do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
             let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""

@@ -62,7 +62,9 @@ struct FileContentsTests {
     func shared(mode: Int) throws {
         let path = try write(32, mode: mode)
         let failure = #expect(throws: FileContents.Failure.self) { try FileContents.readPrivate(path) }
-        #expect(failure?.reason == "can be read or written by other users: its mode must be 0600")
+        #expect(
+            failure?.reason
+                == "can be read or written by other users, but its mode must be 0600: chmod 0600 \(path)")
         #expect(try FileContents.read(path).count == 32)
     }
 
