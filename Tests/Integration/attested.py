@@ -34,11 +34,9 @@ class Attested:
             {"id": OTHER_APP, "environment": "simulator"}]
         service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
         self.gateway = Gateway(directory, pki, {"service": service}, ROUTES, **settings)
-        if "path" in self.gateway.conf["registry"]:
-            # Once for the files: a store is read before it is served.
-            self.gateway.start().halt()
-            self.challenges = ChallengeMaker(self.gateway)
         self.gateway.start()
+        if "path" in self.gateway.conf["registry"]:
+            self.challenges = ChallengeMaker(self.gateway)
         self.phones = 0
         self.phone = self.new_phone()
 

@@ -145,10 +145,14 @@ class Crowd:
 
 
 class Judgement:
-    """Replays proofs, and knows what each answer has to be."""
+    """Replays proofs, and knows what each answer has to be.
 
-    def __init__(self, upstream, chance):
-        self.upstream, self.chance = upstream, chance
+    `signs_again`: the gateway refuses challenges of earlier starts. So each proof is refused for its challenge first, and
+    then its request is signed again with the same counter: that the counter is used too, only this shows.
+    """
+
+    def __init__(self, upstream, chance, signs_again=False):
+        self.upstream, self.chance, self.signs_again = upstream, chance, signs_again
         self.answers = Counter()
 
     def forwarded(self):
@@ -178,6 +182,11 @@ class Judgement:
             for index, proof in enumerate(proofs):
                 is_used = proof.is_acknowledged or before[proof.target] > 0
                 place = int(seed * 1000 + index)
+                if self.signs_again:
+                    refused = verdict(clients[place % len(clients)].exchange(proof.data))
+                    assert refused == "challenge_required", f"{proof.target} is of an earlier start, and now: {refused}"
+                    answers["earlier start: challenge_required"] += 1
+                    proof.data = caller.phone.again(proof.data)
                 first = verdict(clients[place % len(clients)].exchange(proof.data))
                 if is_used:
                     assert first == "counter_replayed", f"{proof.target} was used, and now: {first}"

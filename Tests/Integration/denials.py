@@ -71,6 +71,13 @@ def assert_denied(gateway, response, code, status, method="GET", is_logged=True)
     return entry
 
 
+def assert_used_before_the_start(gateway, client, phone, *requests):
+    """What passed before a gateway with a file started is refused for its challenge; signed again, for its counter."""
+    for data in requests:
+        assert_denied(gateway, client.exchange(data), "challenge_required", 401)
+        assert_denied(gateway, client.exchange(phone.again(data)), "counter_replayed", 401)
+
+
 def wait_for_count(gateway, count, name, **labels):
     eventually(lambda: scrape(gateway)(name, **labels) >= count, f"{name} {labels} to be {count}")
 

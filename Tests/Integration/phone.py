@@ -55,7 +55,9 @@ class Phone:
         self.gateway, self.identity, self.app = gateway, identity, app
         self.key = HardwareKey()
         self.counter = 0
-        self.kept, self.kept_until = None, 0
+        self.kept, self.kept_until, self.kept_of = None, 0, None
+        # What `again` signs once more: the arguments of each request, by its bytes.
+        self.made = {}
         self.lock = threading.Lock()
         if register:
             self.number = gateway.add_device(self)
@@ -66,9 +68,11 @@ class Phone:
     # Challenges.
 
     def challenge(self):
-        """A challenge of this phone's gateway, the same for a while: past half its life, answers would bring a new one."""
-        if self.kept is None or time.monotonic() > self.kept_until:
-            self.kept_until = time.monotonic() + 30
+        """A challenge of this phone's gateway, the same for a while: past half its life, answers would bring a new one. A gateway that
+        was started again has others."""
+        process = getattr(self.gateway, "process", None)
+        if self.kept is None or time.monotonic() > self.kept_until or self.kept_of is not process:
+            self.kept_until, self.kept_of = time.monotonic() + 30, process
             with self.connect() as client:
                 response = client.exchange(http.get("/.well-known/attestgate/challenge"))
             assert response.status == 204, response
@@ -136,6 +140,9 @@ class Phone:
 
         `sent` replaces what goes out after signing: method, target, fields, content, host.
         """
+        arguments = {
+            "method": method, "path": path, "query": query, "fields": fields, "content": content, "chunked": chunked,
+            "sent": sent, **change}
         proof = self.proof(method, path, query, fields=fields, content=content, chunked=chunked, **change)
         sent = sent or {}
         body = sent.get("content", content) or b""
@@ -148,9 +155,24 @@ class Phone:
         elif content is not None or "content" in sent:
             lines.append(("Content-Length", str(len(body))))
         target = path + (f"?{query}" if query else "")
-        return http.get(
+        data = http.get(
             sent.get("target", target), *[f"{name}: {value}" for name, value in lines],
             method=sent.get("method", method), host=sent.get("host", "localhost")) + body
+        self.made[data] = arguments
+        return data
+
+    def again(self, data):
+        """The same request with the same counter, signed for a challenge of now: its counter alone decides whether it passes."""
+        arguments = {name: value for name, value in self.made[data].items() if name not in ("nonce", "created")}
+        return self.request(**{**arguments, "counter": counter_of(data)})
+
+
+def counter_of(data):
+    """Of a request's proof, as `Phone.request` has made it."""
+    assertion = base64.b64decode(re.search(rb"\r\nSignature: [a-z]+=:([^:]+):", data)[1])
+    # 32 bytes of the app, one of flags, then the counter.
+    begin = assertion.index(b"authenticatorData") + len("authenticatorData") + 2 + 33
+    return struct.unpack(">I", assertion[begin:begin + 4])[0]
 
 
 def challenge_of(response):

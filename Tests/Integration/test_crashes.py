@@ -1,5 +1,7 @@
 """kill -9 under full load, again and again: no proof passes twice, and nobody who is honest is refused.
 
+A start on a file refuses earlier challenges, so each request is signed again with its counter: a used one is refused for that.
+
 ATTESTGATE_SEED repeats a run's choices, ATTESTGATE_CRASHES makes it a longer one. What a power cut would take, which a crash
 of a process leaves, is the matter of Tests/RegistryTests/PowerCutTests.swift.
 """
@@ -51,7 +53,7 @@ def test_no_proof_passes_twice_however_often_the_gateway_is_killed(request, star
         workers=2, counter="window 1024", proof={"max_age": "3600s", "challenge_life": "3600s"},
         registry={"postgresql": request.getfixturevalue("database").conf} if store == "database" else {})
     gateway, challenge = attested.gateway, attested.phone.challenge()
-    judgement = Judgement(own_upstream, chance)
+    judgement = Judgement(own_upstream, chance, signs_again=store == "file")
     earlier, crowd = [], None
     for number in range(CRASHES):
         if number % ROUNDS_PER_CROWD == 0:
@@ -69,8 +71,13 @@ def test_no_proof_passes_twice_however_often_the_gateway_is_killed(request, star
         gateway.start()
         made = [proof for caller in crowd.callers for proof in caller.made[since[caller]:]]
         callers = list({proof.phone: None for proof in made + earlier})
+        if store == "file":
+            challenge = attested.phone.challenge()
+            for caller in callers:
+                caller.challenge = challenge
         judgement.replay(callers, made + chance.sample(earlier, min(SAMPLE, len(earlier))))
         earlier = [proof for proof in earlier + made if proof.is_acknowledged]
     print(f"{CRASHES} rounds, {len(own_upstream.requests)} requests passed, replays: {dict(judgement.answers)}")
     assert judgement.answers["used: counter_replayed"] >= 20 * CRASHES
     assert judgement.answers["held back: accepted"] == 4 * CRASHES
+    assert (judgement.answers["earlier start: challenge_required"] > 20 * CRASHES) == (store == "file")

@@ -12,6 +12,7 @@ from gateway import APP
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from pki import attestgate
 from recording_upstream import OK
+from waiting import eventually
 
 TOOL = BINARY.with_name("attestgate-device")
 MANY = 40
@@ -123,11 +124,29 @@ def test_requests_that_need_another_proof_are_sent_again(start_device, own_upstr
     assert device.request().returncode == 0
     # The challenge that is kept is of another epoch now.
     device.gateway.halt()
-    device.gateway.renew_epoch()
     device.gateway.start()
     done = device.request("--http2", "--parallel", MANY, "--verbose")
     assert (done.returncode, done.stdout) == (0, numbered("200")), done.stderr
     assert done.stderr.count("refused as challenge_required") == MANY
+
+
+def test_after_a_start_a_phone_gets_through_with_one_more_round_trip(start_device, own_upstream):
+    """`attestgate-device` repeats as `AttestedClient` does: both have `ProofExchange`."""
+    device = start_device()
+    own_upstream.answer = lambda _: OK
+    assert device.request().returncode == 0
+    device.gateway.halt()
+    device.gateway.start()
+    before = len(device.gateway.access())
+
+    def answers():
+        return [entry["status"] for entry in device.gateway.access()[before:] if entry["event"] == "request"]
+    done = device.request("--verbose")
+    assert (done.returncode, done.stderr.count("refused as challenge_required")) == (0, 1), done.stderr
+    eventually(lambda: answers() == [401, 200], lambda: f"one more: {answers()}")
+    # The challenge that came with the refusal is kept.
+    done = device.request("--verbose")
+    assert done.returncode == 0 and "challenge_required" not in done.stderr, done.stderr
 
 
 def test_requests_above_the_stream_limit_wait(start_device, own_upstream):

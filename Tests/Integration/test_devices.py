@@ -13,14 +13,14 @@ def test_a_revoked_device_is_refused_at_every_level_and_restored_by_an_operator(
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
-    phone.challenge()
     gateway.device_command("revoke", str(phone.number))
     # So that the handshake does not know yet: test_barred_keys.py has the rest.
     gateway.halt()
     gateway.start()
     with attested.nothing_forwarded(bystander), phone.connect() as client:
         for path in ["/a", "/device", "/certificate", "/.well-known/attestgate/challenge"]:
-            assert_denied(gateway, client.exchange(phone.request(path=path)), "device_revoked", 403)
+            data = phone.request(path=path, nonce=bystander.challenge())
+            assert_denied(gateway, client.exchange(data), "device_revoked", 403)
     gateway.device_command("restore", str(phone.number))
     with phone.connect() as client:
         assert client.exchange(phone.request(path="/a")).status == 200
@@ -29,13 +29,14 @@ def test_a_revoked_device_is_refused_at_every_level_and_restored_by_an_operator(
 def test_a_revocation_on_a_stopped_gateway_holds_when_it_starts(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
-    phone.challenge()
+    bystander = attested.new_phone()
     gateway.halt()
     gateway.device_command("revoke", str(phone.number))
     assert json.loads(gateway.device_command("show", str(phone.number), "--json"))["state"] == "revoked"
     gateway.start()
     with phone.connect() as client:
-        assert_denied(gateway, client.exchange(phone.request(path="/a")), "device_revoked", 403)
+        data = phone.request(path="/a", nonce=bystander.challenge())
+        assert_denied(gateway, client.exchange(data), "device_revoked", 403)
 
 
 def test_the_socket_is_its_owners_alone(attested):

@@ -572,9 +572,7 @@ def test_a_component_that_is_not_covered_is_named(proven, attempt):
 
 def test_the_next_challenge_is_metadata_of_an_answer(proven, pki):
     service, gateway, phone = proven
-    gateway.halt()
     aged = ChallengeMaker(gateway)
-    gateway.start()
     with GRPCClient(gateway.port, pki, phone.identity) as client:
         metadata = proof_of(phone, "Echo", b"hello", nonce=aged.make(age=200))
         content, call = client.call("Echo", b"hello", metadata=metadata)
@@ -728,7 +726,6 @@ def test_the_software_phone_takes_the_next_challenge_from_a_refused_call(softwar
     assert call().returncode == 0
     # The challenge that is kept is of another epoch now.
     gateway.halt()
-    gateway.renew_epoch()
     gateway.start()
     done = call()
     assert (done.returncode, done.stdout) == (0, FRAME), done.stderr

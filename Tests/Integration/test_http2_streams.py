@@ -12,7 +12,7 @@ import h2.settings
 import pytest
 
 import seeds
-from denials import assert_connection_refused, assert_denied
+from denials import assert_connection_refused, assert_denied, assert_used_before_the_start
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, Stream, StreamReset
 from http2_frames import GOAWAY, frame, headers, literal
@@ -79,7 +79,7 @@ def test_a_hundred_concurrent_attested_requests_pass_once_in_any_order(start_att
     attested.gateway.start()
     for connect in (phone.connect, lambda: HTTP2Client(attested.gateway, phone.identity)):
         with attested.nothing_forwarded(), connect() as client:
-            assert {client.exchange(data).status for data in requests[:10]} == {401}
+            assert_used_before_the_start(attested.gateway, client, phone, *requests[:10])
 
 
 def test_with_strict_counters_concurrent_requests_out_of_order_are_refused(start_attested):

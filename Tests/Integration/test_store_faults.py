@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 import seeds
-from denials import assert_denied
+from denials import assert_denied, assert_used_before_the_start
 from exposition import scrape
 from http2_client import HTTP2Client
 from pki import attestgate
@@ -148,7 +148,7 @@ def test_a_read_only_registry_is_refused_at_the_start(start_attested, disk):
         assert mount("-o", "remount,rw", disk).returncode == 0
     gateway.start()
     with phone.connect() as client:
-        assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+        assert_used_before_the_start(gateway, client, phone, data)
         assert client.exchange(phone.request(path="/a")).status == 200
 
 
@@ -241,7 +241,6 @@ def test_a_damaged_file_is_refused_with_instructions_and_a_restored_copy_serves(
         assert done.returncode != 0 and "restore it from a backup" in done.stderr, done.stderr
         assert open(path, "rb").read() == damaged
     open(path, "wb").write(backup)
-    gateway.renew_epoch()
     gateway.start()
     with phone.connect() as client:
         # Signed before: whether it was used since the copy, the copy cannot say.

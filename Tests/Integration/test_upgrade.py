@@ -25,6 +25,7 @@ from paths import BINARY
 from phone import Phone
 from pki import attestgate
 from ports import uncommon_port
+from test_counter_modes import code_of
 from taking_over import Orphan, adopt_orphans, has_ended, listening_sockets, parent, successor, upgrade
 from waiting import eventually
 
@@ -255,7 +256,9 @@ def test_if_either_process_is_killed_exactly_one_serves(start_attested, tmp_path
         eventually(is_served, lambda: f"the new process to serve\n{gateway.errors}")
         gateway.process = Orphan(serving_process(gateway))
         with phone.connect() as client:
-            assert_denied(gateway, client.exchange(spent), "counter_replayed", 401)
+            # A process that was killed before it had closed the file has handed nothing over: its challenges end with it.
+            assert code_of(client.exchange(spent)) in ("counter_replayed", "challenge_required")
+            assert_denied(gateway, client.exchange(phone.again(spent)), "counter_replayed", 401)
             assert client.exchange(phone.request()).status == 200
 
 

@@ -285,6 +285,21 @@ struct DeviceRegistryTests {
             }))
     }
 
+    @Test("each start draws a fresh epoch, but for a handover; a held file is known")
+    func startEpochs() throws {
+        let path = scratch.file()
+        let first = try startRegistry(scratch, devices: 1)
+        #expect(DeviceRegistry.isHeld(path: path))
+        first.stop()
+        #expect(!DeviceRegistry.isHeld(path: path))
+        let successor = try DeviceRegistry.start(path: path, creating: false, isHandover: true) { _ in }
+        #expect(successor.identity == first.identity)
+        successor.stop()
+        let next = try DeviceRegistry.start(path: path, creating: false) { _ in }
+        #expect(next.identity.store == first.identity.store && next.identity.epoch != first.identity.epoch)
+        next.stop()
+    }
+
     @Test("counters above the queue's limit are refused at once and stay unused")
     func overflow() throws {
         let registry = try startRegistry(scratch, devices: 1) { limits, _ in limits.waitingCounters = 3 }

@@ -69,6 +69,8 @@ public final class GatewayProcess {
     let confinement: Confinement
     /// The process that this one takes over from, until that has handed over everything.
     var predecessor: UpgradeChannel?
+    /// Whether that has closed the registry's file in order, for this one to open.
+    var isHandover = false
     var hasBegun = false
     var hasReportedServing = false
     /// The program and the arguments of a process that is to take over from this one.
@@ -128,7 +130,7 @@ public final class GatewayProcess {
     private func openRegistry() throws(StartupError) {
         guard let settings = order.blueprint.registry else { return }
         let (registry, secrets) = try RegistryOpening(settings, permissions, logger).open(
-            durability: order.blueprint.durability,
+            durability: order.blueprint.durability, isHandover: isHandover,
             patience: inheritance.takesOver ? Self.lockPatience : TimeSpan(nanoseconds: 0))
         order.enforcement = (order.blueprint.enforcement(secrets), registry)
         isRegistryOpen = true

@@ -26,14 +26,16 @@ struct RegistryOpening {
 
     /// Opens the store, and makes it where there is none; the secret too, where nobody has a name by another.
     ///
-    /// - Parameter patience: how long a process is waited for that has it, and is about to end.
+    /// - Parameters:
+    ///   - isHandover: whether a running process hands over its file, so that its challenges remain valid.
+    ///   - patience: how long a process is waited for that has it, and is about to end.
     func open(
-        durability: StoreOptions.Durability, patience: TimeSpan
+        durability: StoreOptions.Durability, isHandover: Bool, patience: TimeSpan
     ) throws(StartupError) -> (registry: DeviceRegistry, secrets: GatewaySecrets) {
         let claim = try claim()
         let registry: DeviceRegistry
         do throws(StoreOpenError) {
-            registry = try open(claim, durability, until: .now + patience)
+            registry = try open(claim, durability, isHandover, until: .now + patience)
         } catch {
             if let failure = held.failure { throw failure }
             throw StartupError("registry: \(error)", of: settings.setting(at: error.path))
@@ -43,10 +45,10 @@ struct RegistryOpening {
     }
 
     private func open(
-        _ claim: SecretClaim, _ durability: StoreOptions.Durability, until end: Instant
+        _ claim: SecretClaim, _ durability: StoreOptions.Durability, _ isHandover: Bool, until end: Instant
     ) throws(StoreOpenError) -> DeviceRegistry {
         while true {
-            do throws(StoreOpenError) { return try open(claim, durability) } catch {
+            do throws(StoreOpenError) { return try open(claim, durability, isHandover) } catch {
                 guard case .locked = error, .now < end else { throw error }
                 usleep(20_000)
             }
@@ -54,7 +56,7 @@ struct RegistryOpening {
     }
 
     private func open(
-        _ claim: SecretClaim, _ durability: StoreOptions.Durability
+        _ claim: SecretClaim, _ durability: StoreOptions.Durability, _ isHandover: Bool
     ) throws(StoreOpenError) -> DeviceRegistry {
         var limits = RegistryLimits()
         limits.devices = settings.devices
@@ -62,8 +64,8 @@ struct RegistryOpening {
         case .file(let path):
             let isNew = access(path, F_OK) != 0
             let registry = try DeviceRegistry.start(
-                path: path, creating: true, witness: witness, secret: claim, limits: limits, durability: durability,
-                observe: observe)
+                path: path, creating: true, witness: witness, secret: claim, isHandover: isHandover, limits: limits,
+                durability: durability, observe: observe)
             if isNew { logger.notice("registry: \(path) did not exist: created a new registry without devices") }
             return registry
         case .postgresql(let database):

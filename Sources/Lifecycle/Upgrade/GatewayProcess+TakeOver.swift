@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import Glibc
+internal import Registry
 
 /// Taking over from another process: the other half of `GatewayProcess+Upgrade`.
 extension GatewayProcess {
@@ -8,9 +9,13 @@ extension GatewayProcess {
     func awaitRelease() {
         guard let descriptor = inheritance.predecessor else { return }
         var isReleased = false
+        // The current conf file may name another file than the other process has: nobody hands that over.
+        let isHeld = registryPath.map { DeviceRegistry.isHeld(path: $0) } ?? false
         let channel = UpgradeChannel(loop: loop, socket: Socket(adopting: descriptor)) { [unowned self] word in
             switch word {
-            case .released: isReleased = true
+            case .released:
+                isReleased = true
+                isHandover = isHeld
             // It is gone, and all that it had is free, or soon is.
             case nil:
                 isReleased = true

@@ -120,8 +120,11 @@ extension GatewayProcess {
     }
 
     /// Whether no other process can have the registry as long as this one has.
-    var isRegistryAlone: Bool {
-        if case .file = order.blueprint.registry?.store { true } else { false }
+    var isRegistryAlone: Bool { registryPath != nil }
+
+    /// The registry's file; nil if it is in a database, or there is none.
+    var registryPath: String? {
+        if case .file(let path) = order.blueprint.registry?.store { path } else { nil }
     }
 
     private func release(_ upgrade: UpgradeState) {
@@ -196,7 +199,7 @@ extension GatewayProcess {
             var enforcement = order.enforcement
             if let (settings, _) = enforcement, let registry = order.blueprint.registry, !isRegistryOpen {
                 let (reopened, _) = try RegistryOpening(registry, StartPermissions(), logger).open(
-                    durability: order.blueprint.durability, patience: Self.lockPatience)
+                    durability: order.blueprint.durability, isHandover: true, patience: Self.lockPatience)
                 enforcement = (settings, reopened)
                 isRegistryOpen = true
                 try administration?.turn(to: reopened)

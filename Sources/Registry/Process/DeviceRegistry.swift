@@ -11,6 +11,8 @@ public final class DeviceRegistry: Sendable {
     private let thread: LoopThread
     private let clients = Atomic<Int>(0)
     private let witnessHealth: WitnessHealth?
+    /// Whether other processes may use the store at the same time, and draw epochs.
+    private let isShared: Bool
 
     /// The store as it was opened. `RegistryEvent.identity` reports a later epoch.
     public let identity: StoreIdentity
@@ -21,36 +23,42 @@ public final class DeviceRegistry: Sendable {
     ///   - creating: whether to create the file, with mode 0600, where there is none.
     ///   - witness: what it is compared with first.
     ///   - secret: what names in it are made with.
+    ///   - isHandover: whether challenges of the process that had the store before remain valid. A fresh epoch refuses them
+    ///     otherwise.
     ///   - observe: called on the store's thread when the store fails and recovers.
     public static func start(
         path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        limits: RegistryLimits = RegistryLimits(), observe: @escaping @Sendable (StoreEvent) -> Void
+        isHandover: Bool = false, limits: RegistryLimits = RegistryLimits(),
+        observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
         try start(
-            path: path, creating: creating, witness: witness, secret: secret, limits: limits, durability: .full,
-            observe: observe)
+            path: path, creating: creating, witness: witness, secret: secret, isHandover: isHandover, limits: limits,
+            durability: .full, observe: observe)
     }
 
     /// The same, less durable than it promises: to show that tests notice.
     package static func start(
         path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        limits: RegistryLimits, durability: StoreOptions.Durability, observe: @escaping @Sendable (StoreEvent) -> Void
+        isHandover: Bool = false, limits: RegistryLimits, durability: StoreOptions.Durability,
+        observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
         var options = StoreOptions()
         options.recordLimit = limits.devices
         options.durability = durability
         return try start(
-            path: path, creating: creating, witness: witness, secret: secret, limits: limits, options: options,
-            observe: observe)
+            path: path, creating: creating, witness: witness, secret: secret, isHandover: isHandover, limits: limits,
+            options: options, observe: observe)
     }
 
     package static func start(
         path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        limits: RegistryLimits, options: StoreOptions, observe: @escaping @Sendable (StoreEvent) -> Void
+        isHandover: Bool = false, limits: RegistryLimits, options: StoreOptions,
+        observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
         // Opened here, so that the caller learns what is wrong.
         let store = try RegistryStore(path: path, creating: creating, options: options, witness: witness)
         if let secret { try store.confirm(secret) }
+        if !isHandover { try store.beginEpoch() }
         do {
             return try DeviceRegistry(SQLiteBackend(store), witness, limits: limits, observe: observe)
         } catch {
@@ -69,19 +77,20 @@ public final class DeviceRegistry: Sendable {
         settings.limits.records = limits.devices
         let store = try PostgreSQLStore(settings)
         do {
-            return try DeviceRegistry(store, settings.witness, limits: limits, observe: observe)
+            return try DeviceRegistry(store, settings.witness, isShared: true, limits: limits, observe: observe)
         } catch {
             throw .failed(path: settings.name, detail: "cannot start the store's thread: \(error)")
         }
     }
 
     private init(
-        _ store: sending any StoreBackend, _ witness: WitnessSettings?, limits: RegistryLimits,
+        _ store: sending any StoreBackend, _ witness: WitnessSettings?, isShared: Bool = false, limits: RegistryLimits,
         observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(EventLoopError) {
         witnessHealth = witness?.health
+        self.isShared = isShared
         identity = store.identity
-        let shared = try RegistryShared(limits: limits)
+        let shared = try RegistryShared(limits: limits, epoch: identity.epoch)
         if witness?.health.hasDrawnEpoch == true {
             shared.epochChange.store(WallClock.seconds, ordering: .relaxed)
         }
@@ -129,11 +138,24 @@ public final class DeviceRegistry: Sendable {
     public var isJournalComplete: Bool? { witnessHealth?.isComplete }
 
     /// When all earlier challenges began to be refused, in seconds since 1970; nil if that was not since this process
-    /// began.
+    /// began, or only because it began.
     public var epochChangedAt: Int64? {
         let time = shared.epochChange.load(ordering: .relaxed)
         return time == 0 ? nil : time
     }
+
+    /// Whether this epoch is known to be the store's now: of a store that others use too, only while it answers.
+    public func isCurrent(_ epoch: RandomID) -> Bool {
+        guard isShared else { return true }
+        return shared.health.takesCounters(.now) && shared.health.silence(.now) < Self.epochPatience
+            && shared.epoch.withLock { $0 == epoch }
+    }
+
+    /// Twice the time between two confirmations.
+    private static let epochPatience = TimeSpan.seconds(1)
+
+    /// Whether a process, this one or another, holds the store in a file now.
+    public static func isHeld(path: String) -> Bool { StoreLock.isHeld(path: path) }
 
     func newClient() -> ClientNumber {
         ClientNumber(number: clients.add(1, ordering: .relaxed).newValue)

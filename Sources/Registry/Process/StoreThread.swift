@@ -277,6 +277,7 @@ final class StoreThread {
         case .window(let window, let device): shared.records.merge(window, of: device)
         case .identity(let identity):
             shared.epochChange.store(WallClock.seconds, ordering: .relaxed)
+            shared.epoch.withLock { $0 = identity.epoch }
             tellAll(.identity(identity))
         }
     }

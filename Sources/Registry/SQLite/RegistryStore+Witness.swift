@@ -63,6 +63,14 @@ extension RegistryStore: WitnessedStore {
         }
     }
 
+    /// Draws a fresh epoch for a process that starts: if the file was set back without notice, no proof that was used before
+    /// passes again. Durable when it returns.
+    func beginEpoch() throws(StoreOpenError) {
+        do throws(StoreError) { try renewEpoch(numbered: 0, refusingTokensUntil: 0) } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
     // MARK: - What the witness asks
 
     func standing() throws -> Int64 { try read(WitnessedProgress.init).standing }

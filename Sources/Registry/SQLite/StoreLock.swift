@@ -22,6 +22,14 @@ struct StoreLock: ~Copyable {
         }
     }
 
+    /// Whether another object, of this process or of another one, holds the store now.
+    static func isHeld(path: String) -> Bool {
+        let descriptor = open(path + ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
+    }
+
     deinit {
         guard descriptor >= 0 else { return }
         // Closing does not release it while a child process that was just forked still has the descriptor.
