@@ -4,11 +4,13 @@ import json
 import select
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
 from attested import Attested
 from client import get
+from database_link import DatabaseLink
 from denials import assert_denied
 from phone import Phone, challenge_of
 from postgresql import PostgreSQL
@@ -93,6 +95,89 @@ def test_a_promoted_lagging_standby_accepts_no_earlier_proof(
             pass
     seen = [request.target for request in own_upstream.requests]
     assert (seen.count("/once"), seen.count("/refused"), seen.count("/gone")) == (6, 0, 0)
+
+
+NOWHERE = Path("/nonexistent/socket")
+
+
+def answers_until_it_serves(gateway, phone, challenge, resume):
+    """To proofs of one challenge, of which `gateway` does not know yet; `resume` is called on the way. - Returns: their kinds."""
+    seen = []
+    with at(gateway, phone) as client:
+        def passes():
+            response = client.exchange(phone.request(path="/fresh", nonce=challenge))
+            if response.status == 200:
+                return True
+            seen.append(json.loads(response.content)["error"])
+            assert seen[-1] == "store_unavailable"
+            assert (response.status, response.value("retry-after")) == (503, "1"), response
+            if len(seen) == 20:
+                resume()
+            return False
+        eventually(passes, lambda: f"it to serve: {seen[-5:]}\n{gateway.errors}")
+    return seen
+
+
+def test_a_gateway_that_lacks_the_fresh_epoch_asks_to_come_back_later(start_sharing, pki, database):
+    """Its own challenge would be refused too, as soon as it has its database again."""
+    link = DatabaseLink(database)
+    try:
+        first, second = start_sharing(), start_sharing(registry={"postgresql": link.conf})
+        phone = Phone(first, pki.phone("pg-behind"))
+        old = phone.request(path="/old")
+        with at(second, phone) as client:
+            assert client.exchange(phone.request(path="/a")).status == 200
+        target, link.target = link.target, NOWHERE
+        link.cut()
+        first.renew_epoch()
+        phone.kept = None
+        seen = answers_until_it_serves(
+            second, phone, phone.challenge(), lambda: setattr(link, "target", target))
+        assert set(seen) == {"store_unavailable"}
+        # It knows that this one is of an earlier epoch.
+        with at(second, phone) as client:
+            assert_denied(second, client.exchange(old), "challenge_required", 401)
+    finally:
+        for gateway in (first, second):
+            gateway.stop()
+        link.close()
+
+
+def test_after_a_promotion_no_gateway_refuses_a_fresh_challenge(start_sharing, pki, database, follow):
+    """The first has found the new primary, and has drawn an epoch; the second comes later."""
+    standby, last = follow(database, "standby"), follow(database, "last")
+    database.configure(synchronous_standby_names="ANY 1 (*)")
+    eventually(lambda: database.standbys() == 2, "both standbys to follow")
+    links = [DatabaseLink(server) for server in (database, standby)]
+    try:
+        first = start_sharing(
+            registry={"postgresql": {"hosts": [str(server.directory) for server in (database, standby)]}})
+        second = start_sharing(registry={"postgresql": {"hosts": [str(link.directory) for link in links]}})
+        phone = Phone(first, pki.phone("pg-window"))
+        with at(first, phone) as one, at(second, phone) as two:
+            for client in (one, two):
+                assert client.exchange(phone.request(path="/a")).status == 200
+            target, links[1].target = links[1].target, NOWHERE
+            database.stop(signal.SIGQUIT)
+            assert standby.sql("SELECT pg_promote()") == "t"
+            last.configure(primary_conninfo=f"host={standby.directory} user=root")
+
+            def renewed():
+                """A challenge of the first that it takes; None until it has one."""
+                answer = one.exchange(get("/.well-known/attestgate/challenge"))
+                if answer.status != 204:
+                    return None
+                fresh = challenge_of(answer)
+                return fresh if one.exchange(phone.request(path="/b", nonce=fresh)).status == 200 else None
+            challenge = eventually(renewed, lambda: f"the first to find the new primary\n{first.errors}")
+        seen = answers_until_it_serves(
+            second, phone, challenge, lambda: setattr(links[1], "target", target))
+        assert set(seen) == {"store_unavailable"}
+    finally:
+        for gateway in (first, second):
+            gateway.stop()
+        for link in links:
+            link.close()
 
 
 def test_a_wait_for_a_standby_that_is_cancelled_lets_nothing_through(

@@ -80,7 +80,8 @@ package final class Enforcement {
         }
         logNames = try settings.secrets.logNames(library)
         let challenges = try RequestChallenges(
-            settings.secrets, registry.identity, life: settings.challengeLife, library)
+            settings.secrets, registry.identity, life: settings.challengeLife, library,
+            isCurrent: { registry.isCurrent($0) })
         self.challenges = challenges
         proofs = ProofVerifier(challenges, maxAge: settings.maxAge, keyLimit: settings.keyLimit, library)
         let waits = Waits()

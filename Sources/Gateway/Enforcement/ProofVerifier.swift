@@ -135,7 +135,12 @@ final class ProofVerifier {
         case .expired: throw Refusal(.challengeRequired, "the challenge has expired")
         case .premature:
             throw Refusal(.challengeRequired, "the challenge is from the future")
-        case .foreign: throw Refusal(.challengeRequired, "the challenge belongs to another store or epoch")
+        case .foreign:
+            // After the promotion of a standby another gateway may know the fresh epoch earlier.
+            guard challenges.isEpochCurrent else {
+                throw Refusal(.storeUnavailable, "the registry does not answer: the challenge may be of a fresh epoch")
+            }
+            throw Refusal(.challengeRequired, "the challenge belongs to another store or epoch")
         case .malformed: throw Refusal(.challengeRequired, "the nonce is not a challenge")
         }
     }

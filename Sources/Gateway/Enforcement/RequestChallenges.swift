@@ -11,18 +11,23 @@ final class RequestChallenges {
     private let library: LibraryContext
     private let life: UInt64
     private var issuer: ChallengeIssuer
+    private let isCurrent: (RandomID) -> Bool
     /// How long a challenge is good for.
     var lifeSeconds: Int64 { Int64(clamping: life) }
     /// Of the store, as challenges are bound to it now.
     private(set) var epoch: RandomID
 
-    /// - Parameter life: how long a challenge is good for, in seconds.
+    /// - Parameters:
+    ///   - life: how long a challenge is good for, in seconds.
+    ///   - isCurrent: whether this epoch is known to be the store's now.
     init(
-        _ secrets: GatewaySecrets, _ identity: StoreIdentity, life: UInt64, _ library: LibraryContext
+        _ secrets: GatewaySecrets, _ identity: StoreIdentity, life: UInt64, _ library: LibraryContext,
+        isCurrent: @escaping (RandomID) -> Bool
     ) throws(CryptographyError) {
         self.secrets = secrets
         self.library = library
         self.life = life
+        self.isCurrent = isCurrent
         epoch = identity.epoch
         issuer = try Self.makeIssuer(secrets, identity, library)
     }
@@ -42,6 +47,10 @@ final class RequestChallenges {
         issuer = try Self.makeIssuer(secrets, identity, library)
         epoch = identity.epoch
     }
+
+    /// Whether no other gateway can have drawn an epoch that is unknown here: a foreign challenge is certainly not of this store
+    /// then.
+    var isEpochCurrent: Bool { isCurrent(epoch) }
 
     func verdict(on nonce: Span<UInt8>, now: UInt64) throws(CryptographyError) -> ChallengeVerdict {
         try issuer.verify(nonce, now: now, life: life)

@@ -71,9 +71,9 @@ extension ForwardingExchange {
         output.appendField("Cache-Control", "no-store")
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
-        // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
+        // RFC 9110 section 10.2.3. Nobody knows how long connections are busy or the registry fails.
         switch denial {
-        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit:
+        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable:
             output.appendField("Retry-After", decimal: 1)
         default: break
         }
