@@ -49,10 +49,6 @@ class Watched:
         self.command = Gateway.command
 
         def command(gateway):
-            # `Attested` has one before that only makes the files.
-            path = gateway.conf.get("registry", {}).get("path")
-            if path and "enrolment" not in gateway.conf and not Path(path).exists():
-                return self.command(gateway)
             return ["valgrind", *OPTIONS, f"--log-file={self.directory}/valgrind.%p", stripped, *self.command(gateway)[1:]]
         Gateway.command = command
         # Most of the program is translated before it serves.
