@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// Which counter values of a device are spent: the highest, and a bit for each of the 1024 values below it.
 ///
 /// RFC 4303 section 3.4.3, with a longer window. The highest value is spent by definition and takes no bit. Values
@@ -107,4 +109,88 @@ extension CounterWindow: Equatable {
     public static func == (left: CounterWindow, right: CounterWindow) -> Bool {
         left.highest == right.highest && left.words.indices.allSatisfy { left.words[$0] == right.words[$0] }
     }
+}
+
+/// Which counter values an app's devices may still use. Belongs to the app; the registry keeps the same record in every
+/// mode, so an operator may change it at any time.
+public struct CounterMode: Hashable, Sendable {
+    /// How far behind the highest value an unused one is still accepted.
+    let reach: Int64
+
+    private init(reach: Int64) {
+        self.reach = reach
+    }
+
+    /// Apple's rule: only values above the highest.
+    public static let strict = CounterMode(reach: 0)
+
+    /// Each value once, at most `window` behind the highest (RFC 4303 section 3.4.3).
+    ///
+    /// - Parameter window: 1 to 1024; nothing else is a mode.
+    public init?(window: Int) {
+        guard (1...CounterWindow.length).contains(window) else { return nil }
+        reach = Int64(window)
+    }
+
+    /// Whatever the record can still tell: what was accepted already in memory, under its app's mode, is only checked for
+    /// being unspent.
+    static let unspent = CounterMode(reach: Int64(CounterWindow.length))
+}
+
+extension CounterMode: CustomStringConvertible {
+    /// As the conf file has it.
+    public var description: String { reach == 0 ? "strict" : "window \(reach)" }
+}
+
+/// What a counter record says to one value.
+public enum CounterVerdict: Equatable, Sendable {
+    case accepted
+    /// The value was spent before.
+    case replayed
+    /// Further behind than the mode allows, and not known to be spent.
+    case late
+}
+
+/// One counter value to be made durable, and under which conditions.
+public struct CounterEntry: Sendable {
+    public let device: DeviceID
+    /// The mTLS key the request came with; its binding to the device must be active.
+    public let binding: KeyID
+    public let counter: UInt32
+    /// The epoch of the challenge the proof was made for.
+    public let epoch: RandomID
+    /// By the assertion that carries the counter.
+    public let shown: ShownExtensions
+    let mode: CounterMode
+
+    public init(
+        device: DeviceID, binding: KeyID, counter: UInt32, epoch: RandomID, shown: ShownExtensions, mode: CounterMode
+    ) {
+        self.device = device
+        self.binding = binding
+        self.counter = counter
+        self.epoch = epoch
+        self.shown = shown
+        self.mode = mode
+    }
+}
+
+/// What became of a counter value.
+public enum CounterOutcome: Equatable, Sendable {
+    /// Spent durably. The only outcome that lets a request through.
+    case committed
+    case replayed
+    /// Behind what is kept of the values below the highest, which may be another gateway's.
+    case late(highest: UInt32)
+    case deviceRevoked
+    /// The binding has ended.
+    case bindingEnded
+    /// The key has shown an extension that the assertion lacks.
+    case extensionWithheld
+    /// There is no such device, or the key is bound to another one.
+    case unknown
+    /// The proof was made for another epoch of the store.
+    case epochChanged
+    /// Whether it was written is unknown, or it was not. The value stays spent all the same.
+    case storeUnavailable
 }

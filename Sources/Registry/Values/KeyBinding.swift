@@ -42,6 +42,33 @@ public struct BindingRequest: Sendable {
         self.serial = serial
         self.notAfter = notAfter
     }
+
+    /// Keys that a device may bind in its life: at one a month, for 21 years. Rows of bindings stay for ever, and all of a
+    /// device's are read for each question about it: without an end one phone could make them as slow as it likes.
+    static let keyLimit = 256
+
+    /// Why the device may not bind the key, as far as neither time nor admission say.
+    ///
+    /// - Parameters:
+    ///   - details: of the device.
+    ///   - isBound: whether the key is or was bound, to whichever device.
+    ///   - isIssued: whether there is a certificate of the number.
+    func refusal(by details: DeviceDetails, isBound: Bool, isIssued: Bool) -> KeyBindingRefusal? {
+        guard details.device.state != .revoked else { return .deviceRevoked }
+        if isBound {
+            // One that is to end has a successor, and does not come back in its place.
+            guard let own = details.bindings.first(where: { $0.key == key }), own.isActive, own.endsAt == nil
+            else { return .keyBound }
+        } else {
+            guard details.bindings.count < Self.keyLimit else { return .tooManyKeys }
+        }
+        guard shown.isSuperset(of: details.device.shown) else { return .extensionWithheld }
+        if isIssued { return .serialUsed }
+        if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != key {
+            return .keyMismatch
+        }
+        return nil
+    }
 }
 
 /// Why a device may come in. Asked of pending devices; a token is looked at whenever it is shown.
