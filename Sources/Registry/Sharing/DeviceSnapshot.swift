@@ -1,3 +1,4 @@
+internal import Synchronization
 public import Vocabulary
 
 /// A registered device as a request sees it. Trivial: copied between threads without a reference count.
@@ -51,4 +52,24 @@ public enum CounterAcceptance: Equatable, Sendable {
     case extensionWithheld
     /// Nothing was spent.
     case storeUnavailable
+}
+
+/// An app id as one process numbers them, so that comparing two costs nothing and copies no text.
+public struct AppNumber: Hashable, Sendable {
+    let number: UInt32
+}
+
+/// The numbers of app ids, in the order they were first seen. They stay for the life of the process; operators register
+/// few apps.
+final class AppNumbers: Sendable {
+    private let numbers = Mutex<[AppID: AppNumber]>([:])
+
+    func number(of app: AppID) -> AppNumber {
+        numbers.withLock { numbers in
+            if let known = numbers[app] { return known }
+            let number = AppNumber(number: UInt32(numbers.count))
+            numbers[app] = number
+            return number
+        }
+    }
 }
