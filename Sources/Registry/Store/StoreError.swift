@@ -1,3 +1,6 @@
+internal import CLibpq
+internal import GRDBSQLite
+
 /// Why a store was not opened. Nothing was changed then.
 public enum StoreOpenError: Error, Equatable, Sendable {
     /// There is no such file, and none was to be created.
@@ -120,4 +123,16 @@ public enum StoreError: Error, Equatable, Sendable {
     case devicePending
     /// The store failed, or is being reopened after it failed.
     case unavailable
+}
+
+/// Which libraries of its stores this process runs with.
+public enum StoreVersions {
+    /// As SQLite says it, `3.40.1`: of the library that was loaded.
+    public static var sqlite: String { String(cString: sqlite3_libversion()) }
+
+    /// libpq's, `15.18`: PostgreSQL writes it as major * 10000 + minor (PQlibVersion in its manual).
+    public static var libpq: String {
+        let number = PQlibVersion()
+        return "\(number / 10_000).\(number % 10_000)"
+    }
 }
