@@ -1,31 +1,34 @@
 public import Vocabulary
 
-/// An mTLS key and the one device it was ever bound to.
+/// An mTLS key and the only device that it can ever be bound to.
 public struct Binding: Equatable, Sendable {
     /// The key id of `keypair_mTLS`.
     public let key: KeyID
     public let device: DeviceID
-    /// Seconds since 1970-01-01T00:00:00Z.
+    /// The time of the binding, in seconds since 1970-01-01T00:00:00Z.
     public let createdAt: Int64
-    /// Seconds since 1970-01-01T00:00:00Z; nil while the binding is active.
+    /// The end of the binding, in seconds since 1970-01-01T00:00:00Z. Nil while the binding is active.
     public let endedAt: Int64?
-    /// When it ends by itself, or did, for another key has taken its place. Seconds since 1970-01-01T00:00:00Z; nil if
-    /// nothing ends it.
+    /// The scheduled end, in seconds since 1970-01-01T00:00:00Z, which is set when another key replaces this one. Nil
+    /// if no end is scheduled.
     public let endsAt: Int64?
 
     public var isActive: Bool { endedAt == nil }
 }
 
-/// A device, all its bindings, oldest first and those of one second by their keys, and what is kept of its attestation, if it came with one.
+/// A device with its bindings and the record of its attestation.
+///
+/// Bindings are sorted by creation time, then by key. A device that was registered without an attestation has no
+/// record.
 public struct DeviceDetails: Equatable, Sendable {
     public let device: Device
     public let bindings: [Binding]
     public let attestation: AttestationRecord?
-    /// Nil if it came with no receipt.
+    /// The state of the receipt refresh. Nil if the device was registered without a receipt.
     public internal(set) var refresh: ReceiptRefresh?
 }
 
-/// As what a key is barred.
+/// The kind of a barred key.
 public enum BarredKeyKind: String, CaseIterable, Sendable {
     /// The hardware key of a device that was revoked.
     case hardware
@@ -33,14 +36,14 @@ public enum BarredKeyKind: String, CaseIterable, Sendable {
     case mTLS = "mtls"
 }
 
-/// Some of the certificates that are revoked, in the order of their serial numbers.
+/// A page of revoked certificates, sorted by serial number.
 public struct RevokedCertificatePage: Equatable, Sendable {
     public let certificates: [RevokedCertificate]
-    /// Where the next page begins; nil if this was the last.
+    /// The start of the next page. Nil after the last page.
     public let next: CertificateSerial?
 }
 
-/// A certificate, with what may have revoked it.
+/// A certificate with the facts that decide on its revocation. Times are in seconds since 1970-01-01T00:00:00Z.
 struct CertificateRecord {
     let serial: CertificateSerial
     let notAfter: Int64
@@ -48,12 +51,14 @@ struct CertificateRecord {
     let bindingEndedAt: Int64?
     let bindingEndsAt: Int64?
 
-    /// Nil if it is not revoked, or ended too long ago to be listed.
+    /// Returns the entry of a revocation list.
+    ///
+    /// - Returns: nil for a certificate that is not revoked, or that expired too long ago to be listed.
     func revocation(at time: Int64) -> RevokedCertificate? {
         guard notAfter > time - RegistryStore.listedAfterEnd else { return nil }
-        // Where nothing runs that ends bindings, one whose time has come has ended all the same.
+        // Bindings end at their time even if no process runs that records it.
         let ended = bindingEndedAt ?? bindingEndsAt.flatMap { $0 <= time ? $0 : nil }
-        // Of both, what can be taken back comes second.
+        // The end of a binding is final, but a revoked device can be restored.
         if let ended {
             return RevokedCertificate(
                 serial: serial, revokedAt: min(ended, deviceRevokedAt ?? ended),

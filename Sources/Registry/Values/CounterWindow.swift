@@ -1,22 +1,24 @@
 public import Vocabulary
 
-/// Which counter values of a device are spent: the highest, and a bit for each of the 1024 values below it.
+/// The spent counter values of a device: the highest value, and a bit for each of the 1024 values below it.
 ///
-/// RFC 4303 section 3.4.3, with a longer window. The highest value is spent by definition and takes no bit. Values
-/// further behind have no bit any more and count as spent. Nothing clears the bit of a spent value.
+/// This is the window of RFC 4303 section 3.4.3 with another length. The highest value is always spent and has no bit.
+/// Values below the window have no bit and count as spent. The bit of a spent value is never cleared.
 public struct CounterWindow: Sendable {
-    /// How many values below the highest have a bit.
+    /// The number of values below the highest that have a bit.
     public static let length = 1024
-    /// The bytes of `bits`.
+    /// The size of `bits` in bytes.
     public static let bitsSize = length / 8
 
     public private(set) var highest: UInt32
 
-    /// The bit of value v is bit v mod 64 of word (v mod 1024) / 64: a ring, so that moving the window moves no bits. It
-    /// serves the values from highest - 1024 to highest - 1; those below zero do not exist, their bits mean nothing.
+    /// A ring of bits, so that moving the window moves no bits. The bit of value v is bit v mod 64 of word (v mod 1024)
+    /// / 64.
+    ///
+    /// It covers the values from highest - 1024 to highest - 1. Bits of values below zero have no meaning.
     private var words: InlineArray<16, UInt64>
 
-    /// At registration: highest 0, everything below used.
+    /// Creates the window of a new device: the highest value is 0, and all values below it are spent.
     public init() {
         highest = 0
         words = InlineArray(repeating: .max)
@@ -24,7 +26,7 @@ public struct CounterWindow: Sendable {
 
     /// Spends a value if it is unspent and the mode admits it.
     public mutating func accept(_ value: UInt32, mode: CounterMode) -> CounterVerdict {
-        // 64 bits wide: in 32 the difference would wrap.
+        // In 32 bits the difference would wrap.
         let behind = Int64(highest) - Int64(value)
         if behind < 0 {
             advance(to: value)
@@ -38,16 +40,16 @@ public struct CounterWindow: Sendable {
         return .accepted
     }
 
-    /// Takes over everything the other record knows to be spent.
+    /// Adds all values that are spent in the other window.
     public mutating func merge(_ other: CounterWindow) {
         var older = other
         if older.highest > highest { swap(&older, &self) }
-        // What the older one has forgotten lies below what the newer one has forgotten.
+        // Values below the older window are also below the newer one.
         if older.highest < highest { older.advance(to: highest) }
         for index in words.indices { words[index] |= older.words[index] }
     }
 
-    /// Makes a value above the highest the highest. Those between become known and unspent.
+    /// Raises the highest value. The values between the old and the new one become unspent.
     private mutating func advance(to value: UInt32) {
         let distance = Int(value) - Int(highest)
         if distance > Self.length {
@@ -84,7 +86,7 @@ public struct CounterWindow: Sendable {
 }
 
 extension CounterWindow {
-    /// For storing, next to `highest`: 128 bytes; the bit of value v is bit v mod 8 of byte (v mod 1024) / 8.
+    /// The stored form, next to `highest`: 128 bytes. The bit of value v is bit v mod 8 of byte (v mod 1024) / 8.
     public var bits: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.bitsSize)
@@ -94,7 +96,9 @@ extension CounterWindow {
         return bytes
     }
 
-    /// What was stored. - Parameter bits: exactly 128 bytes; anything else is no record.
+    /// Creates a window from its stored form.
+    ///
+    /// - Parameter bits: Exactly 128 bytes. Other lengths return nil.
     public init?(highest: UInt32, bits: [UInt8]) {
         guard bits.count == Self.bitsSize else { return nil }
         self.highest = highest
@@ -105,61 +109,62 @@ extension CounterWindow {
 }
 
 extension CounterWindow: Equatable {
-    /// The same stored form. Two records may differ in bits of values below zero only, and then are not equal.
+    /// Compares the stored forms. Two windows that differ only in the bits of values below zero are not equal.
     public static func == (left: CounterWindow, right: CounterWindow) -> Bool {
         left.highest == right.highest && left.words.indices.allSatisfy { left.words[$0] == right.words[$0] }
     }
 }
 
-/// Which counter values an app's devices may still use. Belongs to the app; the registry keeps the same record in every
-/// mode, so an operator may change it at any time.
+/// The rule for the counter values that devices of an app may still use.
+///
+/// The registry keeps the same record in each mode, so an operator may change the mode at any time.
 public struct CounterMode: Hashable, Sendable {
-    /// How far behind the highest value an unused one is still accepted.
+    /// The distance below the highest value up to which an unspent value is accepted.
     let reach: Int64
 
     private init(reach: Int64) {
         self.reach = reach
     }
 
-    /// Apple's rule: only values above the highest.
+    /// Apple's rule: only values above the highest are accepted.
     public static let strict = CounterMode(reach: 0)
 
-    /// Each value once, at most `window` behind the highest (RFC 4303 section 3.4.3).
+    /// Creates a mode that accepts each value once, at most `window` below the highest (RFC 4303 section 3.4.3).
     ///
-    /// - Parameter window: 1 to 1024; nothing else is a mode.
+    /// - Parameter window: 1 to 1024. Other values return nil.
     public init?(window: Int) {
         guard (1...CounterWindow.length).contains(window) else { return nil }
         reach = Int64(window)
     }
 
-    /// Whatever the record can still tell: what was accepted already in memory, under its app's mode, is only checked for
-    /// being unspent.
+    /// The mode for values that were already accepted in memory under the mode of their app. It only checks that a
+    /// value is unspent, as far as the record reaches.
     static let unspent = CounterMode(reach: Int64(CounterWindow.length))
 }
 
 extension CounterMode: CustomStringConvertible {
-    /// As the conf file has it.
+    /// The mode in the syntax of the conf file.
     public var description: String { reach == 0 ? "strict" : "window \(reach)" }
 }
 
-/// What a counter record says to one value.
+/// The result of checking a value against a counter window.
 public enum CounterVerdict: Equatable, Sendable {
     case accepted
     /// The value was spent before.
     case replayed
-    /// Further behind than the mode allows, and not known to be spent.
+    /// The value is further below the highest than the mode allows, and is not known to be spent.
     case late
 }
 
-/// One counter value to be made durable, and under which conditions.
+/// A counter value to be made durable, with its conditions.
 public struct CounterEntry: Sendable {
     public let device: DeviceID
-    /// The mTLS key the request came with; its binding to the device must be active.
+    /// The mTLS key of the request. Its binding to the device must be active.
     public let binding: KeyID
     public let counter: UInt32
-    /// The epoch of the challenge the proof was made for.
+    /// The epoch of the challenge in the proof.
     public let epoch: RandomID
-    /// By the assertion that carries the counter.
+    /// The extensions in the assertion that carries the counter.
     public let shown: ShownExtensions
     let mode: CounterMode
 
@@ -175,22 +180,22 @@ public struct CounterEntry: Sendable {
     }
 }
 
-/// What became of a counter value.
+/// The result of committing a counter value.
 public enum CounterOutcome: Equatable, Sendable {
-    /// Spent durably. The only outcome that lets a request through.
+    /// The value is spent durably. Only this outcome admits the request.
     case committed
     case replayed
-    /// Behind what is kept of the values below the highest, which may be another gateway's.
+    /// The value is below the window. Another gateway may have used the highest value.
     case late(highest: UInt32)
     case deviceRevoked
     /// The binding has ended.
     case bindingEnded
-    /// The key has shown an extension that the assertion lacks.
+    /// The assertion lacks an extension that an earlier one of the key has shown.
     case extensionWithheld
-    /// There is no such device, or the key is bound to another one.
+    /// The device does not exist, or the key is bound to another device.
     case unknown
     /// The proof was made for another epoch of the store.
     case epochChanged
-    /// Whether it was written is unknown, or it was not. The value stays spent all the same.
+    /// The value was not written, or the result of the write is unknown. The value stays spent in memory.
     case storeUnavailable
 }

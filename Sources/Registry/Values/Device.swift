@@ -1,31 +1,32 @@
 public import Vocabulary
 
-/// One app installation on one phone, as it is registered.
+/// The registration of an app installation on a phone.
 public struct Device: Equatable, Sendable {
     public let id: DeviceID
     public let identity: DeviceIdentity
     public let state: DeviceState
-    /// Seconds since 1970-01-01T00:00:00Z.
+    /// The registration time, in seconds since 1970-01-01T00:00:00Z.
     public let registeredAt: Int64
-    /// When an operator approved it; nil if none has, or none needed to. Seconds since 1970-01-01T00:00:00Z.
+    /// The time of the operator's approval, in seconds since 1970-01-01T00:00:00Z. Nil without an approval.
     public let approvedAt: Int64?
-    /// Seconds since 1970-01-01T00:00:00Z; nil unless revoked.
+    /// The time of the revocation, in seconds since 1970-01-01T00:00:00Z. Nil unless the device is revoked.
     public let revokedAt: Int64?
-    /// The highest counter value accepted; 0 at registration.
+    /// The highest accepted counter value. It is 0 at registration.
     public let highestCounter: UInt32
-    /// Whom it was admitted for, as a keyed pseudonym; nil if no token named anybody.
+    /// The keyed pseudonym of the person that the device was admitted for. Nil if no token named a person.
     public let subject: Fingerprint?
-    /// What its attestation or one of its assertions has shown about the app. Nothing is ever taken out of it.
+    /// The app extensions that the attestation or any assertion has shown. Extensions are only added.
     public let shown: ShownExtensions
 }
 
-/// What a device is, once and for all: set at registration and never changed.
+/// The immutable properties of a device, set at registration.
 public struct DeviceIdentity: Equatable, Sendable {
     public let app: AppID
     public let platform: Platform
     public let environment: AttestationEnvironment
-    /// SHA-256 of `point`; a hardware key is registered at most once. That they belong together is the caller's to see to:
-    /// hashing is not the registry's business.
+    /// The SHA-256 of `point`. A hardware key is registered at most once.
+    ///
+    /// The caller ensures that both belong together, because the registry does not hash.
     public let hardwareKey: KeyID
     public let point: PublicPoint
 
@@ -41,7 +42,7 @@ public struct DeviceIdentity: Equatable, Sendable {
 }
 
 public enum DeviceState: String, Sendable {
-    /// Attested, and bound to no mTLS key yet: nobody can come as this device. It may wait for an operator's approval.
+    /// The device is attested but bound to no mTLS key, so no request can use it. It may need an operator's approval.
     case pending
     case active
     case revoked
@@ -57,19 +58,21 @@ public enum Platform: String, CaseIterable, Sendable {
     case android
 }
 
-/// What kind of attestation stands behind a device.
+/// The kind of attestation that a device was registered with.
 public enum AttestationEnvironment: String, CaseIterable, Sendable {
     case production
     case development
-    /// A software phone, for tests and demonstrations.
+    /// A simulated phone, for tests and demonstrations.
     case simulator
 }
 
-/// A device in one store: the number of its row. Never used again for another device.
+/// The row number of a device in one store. Numbers are never reused.
 public struct DeviceID: Hashable, Comparable, Sendable {
     public let number: Int64
 
-    /// - Parameter number: at least 1; nothing else is a device.
+    /// Creates an id.
+    ///
+    /// - Parameter number: At least 1. Other numbers return nil.
     public init?(_ number: Int64) {
         guard number >= 1 else { return nil }
         self.number = number
@@ -82,12 +85,12 @@ extension DeviceID: CustomStringConvertible {
     public var description: String { String(number) }
 }
 
-/// How many devices there are in each state, of those that were looked through.
+/// The number of devices in each state, among those that were examined.
 public struct DeviceCount: Equatable, Sendable {
     public var active: Int
     public var pending: Int
     public var revoked: Int
-    /// The last one that was looked at; nil if there are no more.
+    /// The last device that was examined. Nil if there are no more.
     public var next: DeviceID?
 
     public init(active: Int = 0, pending: Int = 0, revoked: Int = 0, next: DeviceID? = nil) {
@@ -97,12 +100,17 @@ public struct DeviceCount: Equatable, Sendable {
         self.next = next
     }
 
-    /// - Parameters: as the stores count them.
+    /// Creates a count from the aggregates of `columns`.
+    ///
+    /// - Parameters:
+    ///   - all: The number of examined rows.
+    ///   - last: The last examined device.
+    ///   - limit: The maximum number of examined rows.
     init(all: Int, revoked: Int, pending: Int, last: DeviceID?, limit: Int) {
         self.init(active: all - revoked - pending, pending: pending, revoked: revoked, next: all < limit ? nil : last)
     }
 
-    /// What the stores count with, in the dialect that all of them speak.
+    /// The aggregates that stores query, in SQL that all stores understand.
     static let columns = """
         count(*), coalesce(sum(CASE WHEN revoked_at IS NOT NULL THEN 1 ELSE 0 END), 0), \
         coalesce(sum(CASE WHEN revoked_at IS NULL AND activated_at IS NULL THEN 1 ELSE 0 END), 0), max(id)

@@ -1,13 +1,15 @@
-/// The SHA-256 of something whose text the registry has no use for: an attestation, a nonce, the id of a token, a person.
+/// The SHA-256 of a value that the registry does not store: an attestation, a nonce, a token id or a person.
 ///
-/// Hashing is the caller's: here are only the 32 bytes.
+/// The caller hashes. This type holds only the 32 bytes.
 public struct Fingerprint: Hashable, Sendable {
     private let first: UInt64
     private let second: UInt64
     private let third: UInt64
     private let fourth: UInt64
 
-    /// - Parameter bytes: exactly 32; anything else is no fingerprint.
+    /// Creates a fingerprint.
+    ///
+    /// - Parameter bytes: Exactly 32 bytes. Other lengths return nil.
     public init?(_ bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         func word(_ at: Int) -> UInt64 { bytes[at..<(at + 8)].reduce(0) { $0 << 8 | UInt64($1) } }
@@ -22,13 +24,17 @@ public struct Fingerprint: Hashable, Sendable {
     }
 }
 
-/// The 65 bytes of a P-256 key's uncompressed point (X9.63): 0x04, x, y. Whether it lies on the curve, only a
-/// cryptographic library can tell.
+/// The uncompressed point of a P-256 key (X9.63), 65 bytes: 0x04, x, y.
+///
+/// This type does not check that the point is on the curve.
 public struct PublicPoint: Sendable {
-    /// x and y, inline: records with points are copied between threads without a reference count.
+    /// The coordinates x and y. They are stored inline, so that records are copied between threads without a reference
+    /// count.
     private let coordinates: InlineArray<8, UInt64>
 
-    /// - Parameter bytes: exactly 65, the first 0x04; anything else is no uncompressed point.
+    /// Creates a point.
+    ///
+    /// - Parameter bytes: Exactly 65 bytes, the first 0x04. Other values return nil.
     public init?(_ bytes: [UInt8]) {
         guard bytes.count == 65, bytes[0] == 0x04 else { return nil }
         coordinates = InlineArray { word in
@@ -53,12 +59,12 @@ extension PublicPoint: Equatable {
     }
 }
 
-/// Which store this is, and since when its counters are good: what challenges are bound to.
+/// The identity of a store and the epoch of its counters. Challenges are bound to both.
 public struct StoreIdentity: Equatable, Sendable {
-    /// Drawn when the store is created.
+    /// The id of the store, drawn at its creation.
     public let store: RandomID
-    /// Drawn again whenever counters may have gone back. Challenges and conditional writes of another epoch are
-    /// refused.
+    /// The epoch, which is drawn again whenever counters may have gone back. Challenges and conditional writes of
+    /// another epoch are refused.
     public let epoch: RandomID
 
     package init(store: RandomID, epoch: RandomID) {
@@ -67,19 +73,21 @@ public struct StoreIdentity: Equatable, Sendable {
     }
 }
 
-/// 16 random bytes.
+/// A random id of 16 bytes.
 public struct RandomID: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64
 
-    /// Drawn from the system's random generator, which is cryptographically secure on Linux.
+    /// Draws an id from the system's random generator, which is cryptographically secure on Linux.
     init() {
         var generator = SystemRandomNumberGenerator()
         high = generator.next()
         low = generator.next()
     }
 
-    /// - Parameter bytes: exactly 16; anything else is no such id.
+    /// Creates an id.
+    ///
+    /// - Parameter bytes: Exactly 16 bytes. Other lengths return nil.
     public init?(_ bytes: [UInt8]) {
         self.init(bytes.span)
     }

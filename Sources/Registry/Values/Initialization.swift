@@ -1,14 +1,14 @@
 public import Vocabulary
 
-/// A verified attestation that is to become a device: pending, bound to no key yet.
+/// A request to register a device from a verified attestation. The device becomes pending, without a binding.
 public struct InstanceRegistration: Sendable {
     public let identity: DeviceIdentity
     public let attestation: AttestationRecord
-    /// By the attestation.
+    /// The app extensions that the attestation shows.
     public let shown: ShownExtensions
-    /// The nonce that the attestation was made for; spent if, and only if, this succeeds.
+    /// The nonce of the attestation. It is spent only if the registration succeeds.
     public let nonce: SingleUse
-    /// Of the nonce.
+    /// The epoch of the nonce.
     public let epoch: RandomID
 
     public init(
@@ -22,9 +22,11 @@ public struct InstanceRegistration: Sendable {
         self.epoch = epoch
     }
 
-    /// The phone cannot attest its key a second time, so a lost answer must be had by the same attestation.
+    /// Returns the result for a hardware key that is registered already.
     ///
-    /// - Parameter known: the device of its hardware key.
+    /// A phone cannot attest its key twice, so a client that lost the response repeats the same attestation.
+    ///
+    /// - Parameter known: The device of the hardware key.
     func repetition(by known: DeviceDetails) -> InitializationVerdict {
         guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
         guard known.bindings.isEmpty, known.device.identity == identity,
@@ -36,42 +38,45 @@ public struct InstanceRegistration: Sendable {
 
 public enum InitializationVerdict: Equatable, Sendable {
     case registered(DeviceDetails)
-    /// The same attestation as before, of a device that is not bound yet: the first answer was lost. Nothing was written.
+    /// The same attestation as before, for a device without a binding, because the first response was lost. Nothing was
+    /// written.
     case repeated(DeviceDetails)
     /// Nothing was written.
     case refused(InitializationRefusal)
 }
 
 public enum InitializationRefusal: Equatable, Sendable, CaseIterable {
-    /// The nonce is of another epoch of the store.
+    /// The nonce belongs to another epoch of the store.
     case epochChanged
     case nonceExpired
-    /// In another initialization, or in a key binding.
+    /// The nonce was used in another initialization or in a key binding.
     case nonceUsed
-    /// The hardware key is a device's already, and this is not that device's own attestation once more.
+    /// A device with the hardware key exists, and this is not a repetition of its attestation.
     case keyRegistered
-    /// It is that of a revoked device.
+    /// The device of the hardware key is revoked.
     case deviceRevoked
 }
 
-/// What is kept of the attestation a device was registered with. App, platform and environment are in its identity.
+/// The stored properties of the attestation that a device was registered with. `DeviceIdentity` has its app, platform
+/// and environment.
 public struct AttestationRecord: Equatable, Sendable {
-    /// SHA-256 of the attestation object, byte for byte.
+    /// The SHA-256 of the attestation object.
     public let digest: Fingerprint
-    /// The mTLS key that the attestation vouched for together with the hardware key; the first binding must be of this
-    /// one. nil where the attestation names none.
+    /// The mTLS key that the attestation names. The first binding must use this key. Nil if the attestation names none.
     public let certificateKey: KeyID?
-    /// The newest there is: the attestation's own, or one that it was exchanged for; at most 16 KiB.
+    /// The newest receipt: that of the attestation, or its latest replacement. At most 16 KiB.
     public let receipt: [UInt8]?
-    /// What that receipt says about the phone, if it says anything.
+    /// The risk metric of the receipt. Nil if the receipt has none.
     public let riskMetric: UInt32?
-    /// The system version that the attestation states; nil if it states none. Never changes.
+    /// The system version in the attestation. Nil if the attestation has none. It never changes.
     public let systemVersion: SystemVersion?
 
-    /// The bytes a receipt has at most: no more than an attestation, which carries it.
+    /// The maximum size of a receipt in bytes. A receipt is part of an attestation, which has the same limit.
     public static let receiptLimit = 16 * 1024
 
-    /// - Returns: nil if the receipt is larger than any that is genuine.
+    /// Creates a record.
+    ///
+    /// - Returns: nil if the receipt exceeds `receiptLimit`.
     public init?(
         digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil,
         systemVersion: SystemVersion? = nil
@@ -85,12 +90,11 @@ public struct AttestationRecord: Equatable, Sendable {
     }
 }
 
-/// Something that may be used once while it is good: an enrolment nonce, an admission token. Whether it is genuine the
-/// caller has found out before.
+/// A verified value that can be used once before it expires: an enrolment nonce or an admission token.
 public struct SingleUse: Hashable, Sendable {
-    /// Of what makes it unique.
+    /// The fingerprint of the unique part of the value.
     public let id: Fingerprint
-    /// Seconds since 1970-01-01T00:00:00Z; from then on it is refused, used or not.
+    /// The expiry, in seconds since 1970-01-01T00:00:00Z. From then on the value is refused, used or not.
     public let expiresAt: Int64
 
     public init(id: Fingerprint, expiresAt: Int64) {
@@ -98,6 +102,7 @@ public struct SingleUse: Hashable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// How far ahead an admission token may expire when it is shown, in seconds: whatever was used once expires within that.
+    /// The maximum remaining lifetime of an admission token when it is presented, in seconds. Every used token expires
+    /// within this time.
     public static let longestTokenLife: Int64 = 3_600
 }

@@ -1,28 +1,30 @@
 public import Vocabulary
 
-/// A verified key binding: an assertion of the device's hardware key over an mTLS key and a nonce.
+/// A verified request for a key binding: an assertion of the device's hardware key over an mTLS key and a nonce.
 public struct BindingRequest: Sendable {
-    /// By which the device is known.
+    /// The hardware key of the device.
     public let hardwareKey: KeyID
     /// The mTLS key.
     public let key: KeyID
-    /// Spent if, and only if, this succeeds.
+    /// The nonce of the assertion. It is spent only if the binding succeeds.
     public let nonce: SingleUse
-    /// Of the nonce.
+    /// The epoch of the nonce.
     public let epoch: RandomID
-    /// The assertion's counter value, consumed like that of any request.
+    /// The assertion's counter value, which is spent like that of any request.
     public let counter: UInt32
-    /// By the assertion.
+    /// The app extensions that the assertion shows.
     public let shown: ShownExtensions
-    /// Of the device's app.
+    /// The counter mode of the device's app.
     public let mode: CounterMode
     public let admission: AdmissionGrant
-    /// How many seconds a key that is replaced stays good; at most a year.
+    /// The time for which a replaced key remains valid, in seconds. At most a year.
     public let overlap: Int64
-    /// Of the certificate that will be issued for the key. Written down with the binding, so that none can be that is not
-    /// known; one that is never issued after all does no harm.
+    /// The serial number of the certificate that will be issued for the key.
+    ///
+    /// It is written with the binding, so that every issued certificate is known. A serial number without a certificate
+    /// is harmless.
     public let serial: CertificateSerial
-    /// When that certificate ends, in seconds since 1970-01-01T00:00:00Z.
+    /// The end of that certificate's validity, in seconds since 1970-01-01T00:00:00Z.
     public let notAfter: Int64
 
     public init(
@@ -43,20 +45,22 @@ public struct BindingRequest: Sendable {
         self.notAfter = notAfter
     }
 
-    /// Keys that a device may bind in its life: at one a month, for 21 years. Rows of bindings stay for ever, and all of a
-    /// device's are read for each question about it: without an end one phone could make them as slow as it likes.
+    /// The maximum number of keys that a device may bind in its life. One key a month lasts 21 years.
+    ///
+    /// Rows of bindings are never deleted, and each look-up of a device reads them all. The limit bounds the cost of a
+    /// look-up.
     static let keyLimit = 256
 
-    /// Why the device may not bind the key, as far as neither time nor admission say.
+    /// Returns the reason to refuse the binding, apart from expiry and admission.
     ///
     /// - Parameters:
-    ///   - details: of the device.
-    ///   - isBound: whether the key is or was bound, to whichever device.
-    ///   - isIssued: whether there is a certificate of the number.
+    ///   - details: The device.
+    ///   - isBound: Whether the key is or was bound to any device.
+    ///   - isIssued: Whether a certificate with the serial number exists.
     func refusal(by details: DeviceDetails, isBound: Bool, isIssued: Bool) -> KeyBindingRefusal? {
         guard details.device.state != .revoked else { return .deviceRevoked }
         if isBound {
-            // One that is to end has a successor, and does not come back in its place.
+            // A key with a scheduled end has been replaced, and cannot be renewed.
             guard let own = details.bindings.first(where: { $0.key == key }), own.isActive, own.endsAt == nil
             else { return .keyBound }
         } else {
@@ -71,57 +75,57 @@ public struct BindingRequest: Sendable {
     }
 }
 
-/// Why a device may come in. Asked of pending devices; a token is looked at whenever it is shown.
+/// The admission of a pending device. A token is checked whenever one is presented, for active devices too.
 public enum AdmissionGrant: Sendable {
-    /// Any genuine app may.
+    /// Every genuine app is admitted.
     case open
-    /// An operator has approved the device, or has yet to.
+    /// An operator must approve the device.
     case approval
-    /// A token was shown. - subject: the keyed pseudonym of whom it was issued to.
+    /// A token was presented. `subject` is the keyed pseudonym of the person that it was issued to.
     case token(SingleUse, subject: Fingerprint)
-    /// Nothing was shown: enough for a device that was admitted before.
+    /// Nothing was presented. This suffices for a device that was admitted before.
     case earlier
 }
 
 public enum KeyBindingVerdict: Equatable, Sendable {
     case bound(DeviceDetails, KeyBindingKind)
-    /// Nothing was written; the counter value is not spent.
+    /// Nothing was written. The counter value is not spent.
     case refused(KeyBindingRefusal)
 }
 
 public enum KeyBindingKind: Equatable, Sendable {
-    /// The device's first key; the device is active from here on.
+    /// The first key of the device, which becomes active.
     case first
-    /// The keys before end when their overlap does.
+    /// A further key. Earlier bindings end after their overlap.
     case rotation
-    /// The key is bound to this device already: the certificate was lost, or ends soon. Bindings stay as they are.
+    /// A new certificate for a key that is bound to this device already. Bindings do not change.
     case renewal
 }
 
 public enum KeyBindingRefusal: Equatable, Sendable, CaseIterable {
-    /// The nonce is of another epoch of the store.
+    /// The nonce belongs to another epoch of the store.
     case epochChanged
     case nonceExpired
     case nonceUsed
     case deviceUnknown
     case deviceRevoked
-    /// The mTLS key is or was bound to another device, or its binding to this one has ended or is about to.
+    /// The mTLS key is or was bound to another device, or its binding to this one has ended or has a scheduled end.
     case keyBound
     /// The attestation names another mTLS key for the first binding.
     case keyMismatch
-    /// The device has bound as many keys as one may in its life: `BindingRequest.keyLimit`.
+    /// The device has reached the limit `BindingRequest.keyLimit`.
     case tooManyKeys
     case awaitingApproval
-    /// The device is pending, and nothing was shown that admits it.
+    /// The device is pending, and the request presents no admission.
     case admissionRequired
     case tokenExpired
     case tokenUsed
     case subjectRevoked
     /// The device was admitted for another subject.
     case subjectMismatch
-    /// Two certificates with one serial number could not be distinguished. With 128 random bits this does not happen.
+    /// A certificate with this serial number exists. With 128 random bits this does not happen.
     case serialUsed
-    /// The key has shown an extension that the assertion lacks.
+    /// The assertion lacks an extension that an earlier one of the key has shown.
     case extensionWithheld
     case counterReplayed
     case counterLate

@@ -1,49 +1,49 @@
-/// How it goes with exchanging a device's receipt for a newer one, which only its maker can tell. Times are seconds since
-/// 1970-01-01T00:00:00Z.
+/// The state of replacing a device's receipt with a newer one. Times are in seconds since 1970-01-01T00:00:00Z.
 public struct ReceiptRefresh: Equatable, Sendable {
-    /// When the receipt that is kept was made; nil until somebody has looked.
+    /// The creation time of the kept receipt. Nil until the receipt is first examined.
     public let createdAt: Int64?
-    /// When to look at it next; nil if that is of no use any more.
+    /// The time of the next examination. Nil if further attempts are useless.
     public let nextAt: Int64?
-    /// When it was last asked for; nil if never.
+    /// The time of the last request for a newer receipt. Nil if there was none.
     public let askedAt: Int64?
-    /// What came of it last.
+    /// The last outcome.
     public let outcome: ReceiptOutcome?
-    /// How often in a row nothing good has come of it.
+    /// The number of consecutive failures.
     public let failures: Int
 }
 
-/// What came of looking at a device's receipt, or of asking for a newer one.
+/// The outcome of examining a receipt, or of requesting a newer one.
 public enum ReceiptOutcome: String, CaseIterable, Sendable {
-    /// A newer one is kept.
+    /// A newer receipt is kept.
     case refreshed
-    /// There is no newer one yet.
+    /// There is no newer receipt yet.
     case unchanged
-    /// It is too early to ask.
+    /// It is too early to request one.
     case waiting
-    /// The service takes it for none of its own.
+    /// The service does not accept the receipt as its own.
     case malformed
-    /// The service knows nothing of the device.
+    /// The service does not know the device.
     case unknown
-    /// What came in exchange was refused here.
+    /// The gateway refused the newer receipt.
     case refused
-    /// The one that is kept has expired: it is exchanged no more.
+    /// The kept receipt has expired and cannot be exchanged.
     case expired
-    /// The one that is kept does not verify here, so it is not shown to anybody.
+    /// The kept receipt does not verify, so it is not sent to the service.
     case unverified
-    /// The device's app is not configured, or nobody is to be asked about it.
+    /// The device's app is not configured, or no service is configured for it.
     case unasked
-    /// No answer, or none that is understood.
+    /// The service did not answer, or its answer was not understood.
     case failed
 }
 
-/// Devices whose receipts are to be looked at, each taken until a time, so that nobody takes it a second time meanwhile: not
-/// even after a crash. Times are seconds since 1970-01-01T00:00:00Z.
+/// A request for devices whose receipts are due. Times are in seconds since 1970-01-01T00:00:00Z.
+///
+/// Each device is claimed until a given time. Until then no other process claims it, even after a crash.
 public struct ReceiptClaim: Sendable {
     public let time: Int64
-    /// When those that are never settled are due again.
+    /// The time from which claimed devices without a result are due again.
     public let until: Int64
-    /// At most so many.
+    /// The maximum number of devices.
     public let limit: Int
 
     public init(at time: Int64, until: Int64, limit: Int) {
@@ -54,20 +54,22 @@ public struct ReceiptClaim: Sendable {
 }
 
 public struct ClaimedReceipts: Equatable, Sendable {
-    /// Those that were due for longest first; each with a receipt, none of them revoked.
+    /// The claimed devices, the longest due first. Each has a receipt, and none is revoked.
     public let devices: [DeviceDetails]
-    /// Whether more may be due.
+    /// Whether more devices may be due.
     public let isMoreDue: Bool
 }
 
-/// What came of one of them.
+/// The result for a claimed device.
 public struct ReceiptResult: Sendable {
-    /// A newer receipt. Whether it is genuine its finder has made sure of.
+    /// A newer receipt, which the caller has verified.
     public struct NewerReceipt: Sendable {
         public let content: [UInt8]
         public let riskMetric: UInt32?
 
-        /// - Returns: nil if it is larger than any that is genuine.
+        /// Creates a newer receipt.
+        ///
+        /// - Returns: nil if the content exceeds `AttestationRecord.receiptLimit`.
         public init?(content: [UInt8], riskMetric: UInt32?) {
             guard content.count <= AttestationRecord.receiptLimit else { return nil }
             self.content = content
@@ -76,15 +78,15 @@ public struct ReceiptResult: Sendable {
     }
 
     public let device: DeviceID
-    /// The receipt that was looked at: if another is kept by now, nothing is changed.
+    /// The examined receipt. If another one is kept now, nothing is changed.
     public let previous: [UInt8]
     public let newer: NewerReceipt?
-    /// When `newer`, or else `previous`, was made; nil if that is not known.
+    /// The creation time of `newer`, or else of `previous`. Nil if it is unknown.
     public let createdAt: Int64?
     public let nextAt: Int64?
-    /// Nil if nobody was asked.
+    /// The time of the request to the service. Nil if there was none.
     public let askedAt: Int64?
-    /// Nil leaves what there is: nothing came of it.
+    /// The outcome. Nil keeps the previous one.
     public let outcome: ReceiptOutcome?
     public let failures: Int
 
@@ -106,15 +108,15 @@ public struct ReceiptResult: Sendable {
 
 public enum ReceiptVerdict: Equatable, Sendable {
     case recorded(DeviceDetails)
-    /// Another receipt is kept by now, or one made later. Nothing was written.
+    /// Another receipt is kept now, or a later one. Nothing was written.
     case superseded
 }
 
-/// How receipts stand, all devices together.
+/// Statistics of the receipts of all devices.
 public struct ReceiptFigures: Equatable, Sendable {
-    /// Devices above each ceiling that was asked for, in that order; counted up to `countLimit`.
+    /// The number of devices above each requested ceiling, in the same order. Counts stop at `countLimit`.
     public let aboveCeiling: [Int]
-    /// Since when the one that has waited for longest is due; nil if none is.
+    /// The due time of the device that has waited longest. Nil if none is due.
     public let oldestDue: Int64?
 
     public static let countLimit = 10_000
