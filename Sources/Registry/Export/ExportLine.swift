@@ -1,15 +1,17 @@
 internal import Vocabulary
 
-/// How a record is written: one JSON object on one line, in one spelling, so that equal records are equal bytes.
+/// The text form of a record: a JSON object on one line. Equal records have equal bytes.
 ///
-/// An object's members have a fixed order; what is not there is left out. Bytes are lower-case hexadecimal. No text in it needs
-/// an escape: app ids, words of our own, digits.
+/// The members of an object have a fixed order, and absent values are left out. Bytes are in lower-case hexadecimal. No
+/// text needs an escape.
 public enum ExportLine {
-    /// Bytes of the longest line there may be: a device with the largest receipt and a thousand bindings.
+    /// The maximum length of a line in bytes. It fits a device with the largest receipt and a thousand bindings.
     public static let limit = 256 * 1024
     static let format = "attestgate-registry"
 
-    /// - Returns: the line without its end.
+    /// Encodes a record.
+    ///
+    /// - Returns: The line without its end.
     public static func encode(_ record: ExportRecord) -> [UInt8] {
         var line = ExportLineWriter()
         switch record {
@@ -42,7 +44,9 @@ public enum ExportLine {
         return line.finish()
     }
 
-    /// - Parameter text: without the line's end.
+    /// Decodes a record.
+    ///
+    /// - Parameter text: The line without its end.
     public static func decode(_ text: ArraySlice<UInt8>) throws(ExportFault) -> ExportRecord {
         guard text.count <= limit else { throw ExportFault("the line is longer than \(limit) bytes") }
         var reader = ExportLineReader(text)
@@ -54,7 +58,7 @@ public enum ExportLine {
     }
 }
 
-/// Why a line, or where it stands, is not as an export has it. For people; says nothing of what stands there.
+/// The description of a faulty or misplaced line. It does not quote the line.
 public struct ExportFault: Error, Equatable, Sendable, CustomStringConvertible {
     public let description: String
 
@@ -126,10 +130,10 @@ extension ExportLineWriter {
     }
 }
 
-/// Writes one JSON object, member by member.
+/// A writer of one JSON object.
 struct ExportLineWriter {
     private var output: [UInt8] = [UInt8(ascii: "{")]
-    /// Whether a member stands before the next in its object.
+    /// Whether the current object already has a member.
     private var hasMember = false
 
     private static let digits = Array("0123456789abcdef".utf8)
@@ -146,7 +150,9 @@ struct ExportLineWriter {
         output += String(value).utf8
     }
 
-    /// - Parameter value: nothing that JSON escapes.
+    /// Writes a member with a text.
+    ///
+    /// - Parameter value: A text without characters that JSON escapes.
     mutating func text(_ name: StaticString, _ value: String?) {
         guard let value else { return }
         member(name)

@@ -1,15 +1,16 @@
 internal import Vocabulary
 
-/// Reads what `ExportLineWriter` writes, and nothing else: members in their order, without space, in one spelling each.
+/// A strict reader for the output of `ExportLineWriter`: it accepts one order of members and one spelling of each
+/// value.
 ///
-/// Own code, because a decoder of JSON would take many spellings, one of several equal names, and numbers it rounds.
+/// A general JSON decoder would accept several spellings, take one of several equal names, and round numbers.
 struct ExportLineReader {
     private let text: ArraySlice<UInt8>
     private var position: Int
-    /// Whether a member stands before the next in its object.
+    /// Whether the current object already has a member.
     private var hasMember = false
 
-    /// The end of the year 9999, which every time is before.
+    /// The end of the year 9999, the maximum of all times.
     private static let lastTime: Int64 = 253_402_300_799
 
     init(_ text: ArraySlice<UInt8>) {
@@ -33,7 +34,9 @@ struct ExportLineReader {
         guard position == text.endIndex else { throw ExportFault("there is data after the object") }
     }
 
-    /// - Returns: whether the next member has that name; its value is next then.
+    /// Consumes the name of the next member if it matches.
+    ///
+    /// - Returns: Whether the name matches. The member's value follows.
     mutating func has(_ name: StaticString) -> Bool {
         let start = position
         guard !hasMember || skip(","), skip("\""), skip(name), skip("\":") else {
@@ -73,6 +76,8 @@ struct ExportLineReader {
 
     // MARK: - Values
 
+    /// Reads an optional integer.
+    ///
     /// - Returns: nil if there is no such member.
     mutating func integerIfThere(
         _ name: StaticString, _ range: ClosedRange<Int64> = 0...Self.lastTime
@@ -94,7 +99,9 @@ struct ExportLineReader {
         return number
     }
 
-    /// - Parameter read: nil for what the member may not be.
+    /// Reads an optional text.
+    ///
+    /// - Parameter read: Converts the text. Returns nil for an invalid one.
     mutating func textIfThere<Value>(
         _ name: StaticString, _ read: (String) -> Value?
     ) throws(ExportFault) -> Value? {
@@ -104,7 +111,7 @@ struct ExportLineReader {
         }
         let found = text[position..<end]
         position = end + 1
-        // Escapes would be another spelling, and no value has a character that needs one.
+        // Escapes would allow several spellings, and no value has a character that needs one.
         guard found.allSatisfy({ (0x20...0x7e).contains($0) && $0 != UInt8(ascii: "\\") }),
             let value = read(String(decoding: found, as: UTF8.self))
         else { throw ExportFault("'\(name)' has an unknown value") }
@@ -116,7 +123,9 @@ struct ExportLineReader {
         return value
     }
 
-    /// - Parameter read: nil for bytes that the member may not be.
+    /// Reads optional bytes.
+    ///
+    /// - Parameter read: Converts the bytes. Returns nil for invalid ones.
     mutating func bytesIfThere<Value>(
         _ name: StaticString, _ read: ([UInt8]) -> Value?
     ) throws(ExportFault) -> Value? {
@@ -164,7 +173,7 @@ struct ExportLineReader {
     }
 }
 
-// Records, member by member in the order that they are written in.
+// Records are read in the order in which their members are written.
 extension ExportLineReader {
     mutating func record() throws(ExportFault) -> ExportRecord {
         if let word = try textIfThere("format", { $0 }) {

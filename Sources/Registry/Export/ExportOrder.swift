@@ -1,18 +1,21 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// What stands in which order in an export, and how many there were: the head, then kind by kind, then the end. Within each kind
-/// but devices by their bytes, upwards, so that none is there twice.
+/// A check of the order and number of records in an export: the head, the sections, the end.
+///
+/// Records of each section except devices are sorted by their bytes, so that duplicates are found.
 public struct ExportOrder {
     public private(set) var counts = ExportCounts()
-    /// Whether the last line was there.
+    /// Whether the last line was read.
     public private(set) var hasEnded = false
     private var section: ExportSection?
     private var last: [UInt8] = []
 
     public init() {}
 
-    /// Takes the next record.
+    /// Adds the next record.
+    ///
+    /// - Throws: `ExportFault` if the record is not allowed at this position.
     public mutating func add(_ record: ExportRecord) throws(ExportFault) {
         guard !hasEnded else { throw ExportFault("there is data after the last line") }
         if case .head = record {
@@ -54,8 +57,10 @@ public struct ExportOrder {
     }
 }
 
-/// The kinds of lines between head and end, in their order. Tokens stand behind devices: whatever token has brought in a
-/// device that is there is then among the used ones, even if both have happened while the export ran.
+/// The sections between head and end, in order.
+///
+/// Tokens follow devices. A token that admitted an exported device is then always among the exported tokens, even if it
+/// was used during the export.
 public enum ExportSection: String, CaseIterable, Comparable, Sendable {
     case devices
     case certificates
@@ -79,33 +84,35 @@ public enum ExportSection: String, CaseIterable, Comparable, Sendable {
 }
 
 extension BarredKey {
-    /// By which they are ordered.
+    /// The sort key of a barred key.
     var place: [UInt8] { key.bytes + kind.rawValue.utf8 }
 }
 
-/// Some of the records of a registry, read at one moment: true together.
+/// A page of records that were read in one transaction.
 public struct ExportPage: Equatable, Sendable {
-    /// Another one than before means that the pages are of two registries.
+    /// The id of the store. If it changes between pages, they belong to different registries.
     public let store: RandomID
     public let records: [ExportRecord]
-    /// Where the next page begins; nil if this was the last.
+    /// The start of the next page. Nil after the last page.
     public let next: ExportCursor?
 
-    /// Rows of a page at most.
+    /// The maximum number of rows in a page.
     public static let rows = 256
-    /// Characters, about, after which a page ends: devices may have receipts of 16 KiB, and many bindings.
+    /// The approximate size in characters after which a page ends. Devices may have receipts of 16 KiB and many
+    /// bindings.
     static let weight = 1 << 20
-    /// Bounds the time for which a page delays counters.
+    /// The maximum time for reading a page, because a page delays counters.
     static let time = TimeSpan.milliseconds(2)
 }
 
-/// A place in an export.
+/// A position in an export.
 public struct ExportCursor: Hashable, Sendable {
     public let section: ExportSection
-    /// Behind which row: the device's number in eight bytes, or by what the rows of the section are ordered; empty at its beginning.
+    /// The row before the position. It is the device's number in eight bytes, or the sort key of the section's rows.
+    /// Empty at the start of a section.
     let after: [UInt8]
 
-    /// With the head.
+    /// The start of the export, which includes the head.
     public static let start = ExportCursor(section: .devices, after: [])
 
     init(section: ExportSection, after: [UInt8]) {
@@ -113,7 +120,7 @@ public struct ExportCursor: Hashable, Sendable {
         self.after = after
     }
 
-    /// Where what follows a section begins; nil behind the last.
+    /// Creates the position after a section. Returns nil after the last section.
     init?(behind section: ExportSection) {
         guard let next = section.next else { return nil }
         self.init(section: next, after: [])
@@ -123,24 +130,24 @@ public struct ExportCursor: Hashable, Sendable {
         self.init(section: .devices, after: (0..<8).map { UInt8(truncatingIfNeeded: device >> (56 - 8 * $0)) })
     }
 
-    /// In the section of devices.
+    /// The device before a position in the section of devices.
     var device: Int64 { after.reduce(0) { $0 << 8 | Int64($1) } }
 
-    /// In the section of barred keys: the kind behind the key.
+    /// The key and the kind before a position in the section of barred keys.
     var barred: (key: [UInt8], kind: String) {
         (Array(after.prefix(32)), String(decoding: after.dropFirst(32), as: UTF8.self))
     }
 }
 
-// As text, for queries: the section, a hyphen, and the bytes in lower-case hexadecimal.
+// The text form for queries: the section, a hyphen, and the bytes in lower-case hexadecimal.
 extension ExportCursor: CustomStringConvertible {
-    /// - Parameter text: as `description` writes it.
+    /// Parses the form of `description`.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, let section = ExportSection(rawValue: String(parts[0])),
             let after = Hexadecimal.decode(parts[1]), after.isEmpty || section.places.contains(after.count)
         else { return nil }
-        // No device has a number that is negative.
+        // Numbers of devices are not negative.
         guard section != .devices || after.first.map({ $0 < 0x80 }) ?? true else { return nil }
         self.init(section: section, after: after)
     }
@@ -149,7 +156,7 @@ extension ExportCursor: CustomStringConvertible {
 }
 
 extension ExportSection {
-    /// Lengths that a place in it may have.
+    /// The valid lengths of a sort key in the section.
     fileprivate var places: ClosedRange<Int> {
         switch self {
         case .devices: 8...8

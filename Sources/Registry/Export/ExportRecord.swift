@@ -1,32 +1,33 @@
 public import Vocabulary
 
-/// One line of an export: something that a registry knows, in a form that every store can give and take. docs/operations/backup.md
-/// says how it is written. Times are seconds since 1970-01-01T00:00:00Z.
+/// A line of an export, in a form that every store can write and read. Times are in seconds since 1970-01-01T00:00:00Z.
+///
+/// docs/operations/backup.md describes the format.
 public enum ExportRecord: Equatable, Sendable {
     /// The first line.
     case head(ExportHead)
     case device(ExportedDevice)
     case certificate(ExportedCertificate)
-    /// An admission token that was used, for as long as it would be good.
+    /// A used admission token that has not expired.
     case usedToken(SingleUse)
-    /// Whose devices are revoked, and no new ones admitted.
+    /// A person whose devices are revoked. New devices are not admitted for this person.
     case revokedSubject(Fingerprint, at: Int64)
-    /// A key that is no good although no device or binding says so.
+    /// A key that is barred although no device or binding says so.
     case barredKey(BarredKey)
     /// The last line.
     case end(ExportEnd)
 }
 
-/// What an export is of.
+/// The first line of an export.
 public struct ExportHead: Equatable, Sendable {
-    /// When it was begun.
+    /// The start time of the export.
     public let time: Int64
     public let store: RandomID
     /// The number of the latest revocation list.
     public let revocationList: Int64
-    /// Tokens that expire by then are refused, whatever the clock says.
+    /// The time up to which expiring tokens are refused, whatever the clock says.
     public let tokensRemoved: Int64
-    /// The check value of the secret that names were made with; nil if none was ever shown.
+    /// The check value of the secret for pseudonyms. Nil if no secret was ever used.
     public let secretCheck: Fingerprint?
 
     public init(
@@ -39,34 +40,37 @@ public struct ExportHead: Equatable, Sendable {
         self.tokensRemoved = tokensRemoved
     }
 
-    /// `tokensRemoved`, as it is taken over: later than all that can have been used are only those of a clock that was ahead.
+    /// Returns the value of `tokensRemoved` for an importing store.
+    ///
+    /// A token that was used before the export expires within an hour after it. A later value comes from a clock that
+    /// was ahead.
     func tokensRefused(at time: Int64) -> Int64 {
         min(tokensRemoved, max(self.time, time) + SingleUse.longestTokenLife)
     }
 
-    /// The latest version of the form. The first knew no secrets, and is written where none was ever shown.
+    /// The latest format version. Version 1 has no check value of a secret, and is written if the registry has none.
     static let version: Int64 = 2
     var version: Int64 { secretCheck == nil ? 1 : Self.version }
 }
 
-/// A device with all that is its own, but for its number: another store gives another.
+/// A device with its data, but without its number, because another store assigns another number.
 public struct ExportedDevice: Equatable, Sendable {
     public var identity: DeviceIdentity
     public var registeredAt: Int64
-    /// Nil while it is pending.
+    /// The activation time. Nil while the device is pending.
     public var activatedAt: Int64?
     public var approvedAt: Int64?
     public var revokedAt: Int64?
     public var subject: Fingerprint?
     public var shown: ShownExtensions
     public var window: CounterWindow
-    /// In the order of their times, those of one second by their keys.
+    /// The bindings, sorted by creation time, then by key.
     public var bindings: [ExportedBinding]
-    /// Nil if an operator has registered it.
+    /// The attestation. Nil if an operator registered the device.
     public var attestation: ExportedAttestation?
     public var receipt: ExportedReceipt?
 
-    /// About how many characters it takes to write.
+    /// The approximate size of the line in characters.
     var weight: Int { 1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) }
 }
 
@@ -80,21 +84,22 @@ public struct ExportedBinding: Equatable, Sendable {
 public struct ExportedAttestation: Equatable, Sendable {
     public let digest: Fingerprint
     public let certificateKey: KeyID?
-    /// Nil if the attestation states none, and in exports of versions that did not keep it.
+    /// The system version in the attestation. Nil if the attestation has none, and in exports of versions that did not
+    /// keep it.
     public var systemVersion: SystemVersion?
 }
 
-/// A receipt with what is known of exchanging it.
+/// A receipt with the state of its refresh.
 public struct ExportedReceipt: Equatable, Sendable {
     public let content: [UInt8]
     public let riskMetric: UInt32?
     public let refresh: ReceiptRefresh
 }
 
-/// A certificate that was issued. On a line of its own: a device may have any number of them.
+/// An issued certificate. It has its own line, because a device may have any number of them.
 public struct ExportedCertificate: Equatable, Sendable {
     public let serial: CertificateSerial
-    /// Of the binding it was issued for.
+    /// The key of the binding that the certificate was issued for.
     public let key: KeyID
     public let notAfter: Int64
 }
@@ -105,10 +110,10 @@ public struct BarredKey: Equatable, Sendable {
     public let barredAt: Int64
 }
 
-/// What stands in the last line, so that a file that lacks something is not taken for a whole one.
+/// The last line of an export, which detects a truncated file.
 public struct ExportEnd: Equatable, Sendable {
     public let counts: ExportCounts
-    /// SHA-256 of all lines before this one, their ends included.
+    /// The SHA-256 of all lines before this one, with their ends.
     public let digest: Fingerprint
 
     public init(counts: ExportCounts, digest: Fingerprint) {
@@ -117,7 +122,7 @@ public struct ExportEnd: Equatable, Sendable {
     }
 }
 
-/// How many lines of each kind.
+/// The number of lines in each section.
 public struct ExportCounts: Equatable, Sendable {
     public internal(set) var devices: Int64 = 0
     public internal(set) var certificates: Int64 = 0

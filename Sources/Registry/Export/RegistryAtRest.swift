@@ -1,6 +1,6 @@
 public import EventLoop
 
-/// A registry that a command uses by itself, without a gateway in its process.
+/// A registry that a command uses directly, without a gateway in its process.
 public final class RegistryAtRest {
     private enum Place {
         case file(RegistryStore)
@@ -9,18 +9,18 @@ public final class RegistryAtRest {
 
     private let place: Place
 
-    /// A file that the command has to itself.
+    /// Creates access to a file that no other process uses.
     public init(_ store: RegistryStore) {
         place = .file(store)
     }
 
-    /// A database, which gateways may use at the same time. Waits for it.
+    /// Connects to a database, which gateways may use at the same time. Blocks.
     ///
-    /// - Parameter isLoading: whether it is for an import: tables are made where there are none, for nobody else until that has ended
-    ///   well.
+    /// - Parameter isLoading: Whether the command imports. Missing tables are then created, and hidden from others
+    ///   until the import has succeeded.
     public init(_ settings: PostgreSQLSettings, isLoading: Bool) throws(StoreOpenError) {
         var settings = settings
-        // Nobody waits for a command but who has called it; and much is written down at once.
+        // Only the caller waits, and an import writes much at once.
         settings.limits.answering = .seconds(120)
         settings.limits.statement = .seconds(60)
         do {
@@ -34,13 +34,13 @@ public final class RegistryAtRest {
         }
     }
 
-    /// Some of what the registry knows.
+    /// Reads a page of an export.
     public func exportPage(
         from cursor: ExportCursor, at time: Int64 = WallClock.seconds
     ) throws(RegistryLoadError) -> ExportPage {
         do {
             switch place {
-            // Nobody waits but who has called.
+            // Only the caller waits.
             case .file(let store):
                 do throws(StoreError) {
                     return try store.exportPage(
@@ -58,18 +58,20 @@ public final class RegistryAtRest {
         }
     }
 
-    /// Gateways, and other commands, that use the registry now, as far as can be seen.
+    /// Returns the number of gateways and other commands that are connected to the registry, as far as it is known.
     public func otherUsers() throws(RegistryLoadError) -> Int {
         guard case .database(let database) = place else { return 0 }
         do { return try database.otherUsers() } catch { throw .failed(RegistryLoadError.detail(error)) }
     }
 
-    /// Takes over an export into a registry that has no devices: all of it, or nothing. The registry is another one from then on,
-    /// with a fresh epoch, so that nothing made for an earlier one is good; and no token passes that can have been used before.
+    /// Imports an export into a registry without devices, completely or not at all.
+    ///
+    /// The registry then has a new identity and a fresh epoch. Earlier challenges are invalid, and tokens that may have
+    /// been used before are refused.
     ///
     /// - Parameters:
-    ///   - time: seconds since 1970-01-01T00:00:00Z.
-    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    ///   - fill: Adds the records in order, starting with the head. If it throws, the transaction is rolled back.
     public func load(
         at time: Int64 = WallClock.seconds, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
     ) throws(RegistryLoadError) {
@@ -80,26 +82,31 @@ public final class RegistryAtRest {
     }
 }
 
-/// Takes over the records of an export, one after the other, in a transaction under way.
+/// An import in progress, within a transaction.
 public final class RegistryLoading {
     private let take: (ExportRecord, Int) throws -> Void
 
     private let time: Int64
 
-    /// How far ahead an export may have been made, in seconds: by another machine.
+    /// The maximum time by which an export may appear to be in the future, in seconds, because another machine wrote
+    /// it.
     private static let clockTolerance: Int64 = 300
 
-    /// - Parameter time: now, in seconds since 1970-01-01T00:00:00Z.
+    /// Creates an import.
+    ///
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
     init(at time: Int64, _ take: @escaping (ExportRecord, Int) throws -> Void) {
         self.time = time
         self.take = take
     }
 
+    /// Adds a record.
+    ///
     /// - Parameters:
-    ///   - record: the next one; the order is the caller's to see to.
-    ///   - line: where it stands, for refusals.
+    ///   - record: The next record. The caller checks the order.
+    ///   - line: The line number for error messages.
     public func add(_ record: ExportRecord, line: Int) throws(RegistryLoadError) {
-        // What was used last, and by when it has expired, would be taken for what it is not.
+        // A head with a wrong time would make the expiry of used tokens wrong.
         if case .head(let head) = record, head.time - time > Self.clockTolerance {
             throw .refused(line: line, .madeAhead)
         }
@@ -109,13 +116,13 @@ public final class RegistryLoading {
     }
 }
 
-/// Why nothing was taken over from an export.
+/// An error that prevents an import.
 public enum RegistryLoadError: Error, Equatable, Sendable {
     /// The registry has devices.
     case notEmpty
-    /// A line cannot be taken beside those before it.
+    /// A line conflicts with earlier lines.
     case refused(line: Int, Conflict)
-    /// The caller that supplies the records has found that they must not be kept.
+    /// The caller found that the records must not be kept.
     case abandoned
     /// The store failed.
     case failed(String)
@@ -123,7 +130,7 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
     public enum Conflict: Equatable, Sendable {
         case hardwareKeyTwice
         case bindingKeyTwice
-        /// It was exported at a time that is still to come.
+        /// The export is dated in the future.
         case madeAhead
     }
 
@@ -134,7 +141,7 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
 }
 
 extension RegistryLoadError.Conflict: CustomStringConvertible {
-    /// For people.
+    /// The text for messages.
     public var description: String {
         switch self {
         case .hardwareKeyTwice: "the hardware key is in an earlier line"
