@@ -1,8 +1,7 @@
-/// A bounded dictionary that makes room by the clock algorithm: an entry used since the hand came by gets a second chance,
-/// a pinned one is never given up.
+/// A bounded dictionary that evicts by the clock algorithm. An entry that was used since the hand last passed is
+/// skipped once, and a pinned entry is never evicted.
 ///
-/// Entries lie in one array and keep their place for as long as they stay, so that a caller can come back to one without
-/// hashing its key.
+/// Entries stay at their index in an array, so that a caller can return to one without hashing its key.
 struct ClockCache<Key: Hashable, Entry> {
     private struct Slot {
         var key: Key
@@ -15,7 +14,9 @@ struct ClockCache<Key: Hashable, Entry> {
     private var hand = 0
     private let limit: Int
 
-    /// - Parameter limit: how many entries are kept, at least one.
+    /// Creates an empty cache.
+    ///
+    /// - Parameter limit: The maximum number of entries, at least one.
     init(limit: Int) {
         self.limit = max(1, limit)
     }
@@ -23,20 +24,24 @@ struct ClockCache<Key: Hashable, Entry> {
     var count: Int { slots.count }
     var entries: [(key: Key, entry: Entry)] { slots.map { ($0.key, $0.entry) } }
 
-    /// Where the entry lies. - Parameter hint: where it lay when it was last looked at.
+    /// Returns the index of an entry.
+    ///
+    /// - Parameter hint: The index at the last look-up.
     func slot(of key: Key, hint: Int = -1) -> Int? {
         if slots.indices.contains(hint), slots[hint].key == key { return hint }
         return index[key]
     }
 
-    /// The entry, counted as used.
+    /// Returns an entry and marks it as used.
     mutating func use(_ key: Key) -> Entry? {
         guard let slot = index[key] else { return nil }
         slots[slot].wasUsed = true
         return slots[slot].entry
     }
 
-    /// Changes the entry in place, counted as used. - Returns: nil if there is none.
+    /// Changes an entry in place and marks it as used.
+    ///
+    /// - Returns: nil if there is no such entry.
     @discardableResult
     mutating func update<Result, Failure: Error>(
         _ key: Key, hint: Int = -1, _ body: (inout Entry) throws(Failure) -> Result
@@ -46,12 +51,12 @@ struct ClockCache<Key: Hashable, Entry> {
         return try body(&slots[slot].entry)
     }
 
-    /// Puts an entry in the place of its predecessor, a free place, or that of an entry not used lately.
+    /// Inserts or replaces an entry. A new entry takes a free place, or that of an entry that was not used lately.
     ///
     /// - Parameters:
-    ///   - mayGrow: whether to go over the limit when every entry is pinned.
-    ///   - isPinned: entries that must stay.
-    /// - Returns: where it lies; nil if there was no room.
+    ///   - mayGrow: Whether to exceed the limit if all entries are pinned.
+    ///   - isPinned: Returns whether an entry must stay.
+    /// - Returns: The index of the entry. Nil if there was no room.
     @discardableResult
     mutating func insert(
         _ key: Key, _ entry: Entry, mayGrow: Bool = false, isPinned: (Entry) -> Bool = { _ in false }
@@ -79,7 +84,7 @@ struct ClockCache<Key: Hashable, Entry> {
     mutating func remove(_ key: Key) -> Entry? {
         guard let slot = index.removeValue(forKey: key) else { return nil }
         let entry = slots[slot].entry
-        // The last entry moves into the gap: its old place is no longer valid.
+        // The last entry fills the gap, so its old index becomes invalid.
         let last = slots.removeLast()
         if slot < slots.count {
             slots[slot] = last
@@ -92,7 +97,7 @@ struct ClockCache<Key: Hashable, Entry> {
         for slot in slots where isGone(slot.entry) { remove(slot.key) }
     }
 
-    /// Twice round: the first time may only take second chances away.
+    /// Returns the index of the entry to evict. The first round may only clear marks of use, so there are two.
     private mutating func victim(_ isPinned: (Entry) -> Bool) -> Int? {
         for _ in 0..<(2 * slots.count) {
             let slot = hand % slots.count

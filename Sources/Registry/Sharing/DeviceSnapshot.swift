@@ -1,10 +1,10 @@
 internal import Synchronization
 public import Vocabulary
 
-/// A registered device as a request sees it. Trivial: copied between threads without a reference count.
+/// The view of a registered device for a request. It is trivial, so that threads copy it without a reference count.
 public struct DeviceSnapshot: Sendable {
     public let id: DeviceID
-    /// The mTLS key it was looked up by.
+    /// The mTLS key of the look-up.
     public let binding: KeyID
     public let app: AppNumber
     public let platform: Platform
@@ -12,54 +12,54 @@ public struct DeviceSnapshot: Sendable {
     public let hardwareKey: KeyID
     public let point: PublicPoint
     public let standing: DeviceStatus
-    /// What it has shown so far. Another request may add to it meanwhile, so it is looked at again when the counter is
-    /// spent.
+    /// The app extensions that the device has shown so far. They are checked again when the counter is spent, because
+    /// another request may add to them.
     public let shown: ShownExtensions
-    /// How many keys were attested on the phone lately, by its newest receipt; nil if none says.
+    /// The number of keys that were recently attested on the phone, from its newest receipt. Nil if there is none.
     public internal(set) var riskMetric: UInt32?
-    /// The system version that its attestation states; nil if it states none, or there is no attestation.
+    /// The system version in the attestation. Nil without an attestation, or if it has none.
     public internal(set) var systemVersion: SystemVersion?
-    /// Where its record lay, to come back to without a search. Only a hint.
+    /// The index of the device's record at the look-up, as a hint.
     let slot: Int
 }
 
-/// Whether a device may be served over a connection with the mTLS key it was looked up by.
+/// Whether a device may be served over a connection with the mTLS key of the look-up.
 public enum DeviceStatus: Sendable {
     case active
     case deviceRevoked
     case bindingEnded
 }
 
-/// What is known of an mTLS key.
+/// The result of looking up an mTLS key.
 public enum DeviceLookup: Sendable {
     case found(DeviceSnapshot)
     /// The key was never bound.
     case unknown
     case storeUnavailable
-    /// Not in memory: the answer is under way, as an event.
+    /// The key is not in memory. The result follows as an event.
     case pending
 }
 
-/// What the shared record says to a counter value.
+/// The result of spending a counter value in memory.
 public enum CounterAcceptance: Equatable, Sendable {
-    /// Spent in memory; whether it is durable follows, as an event.
+    /// The value is spent in memory. An event reports whether it is durable.
     case pending
     case replayed
-    /// - highest: that the device has used.
+    /// The value is below the window of `highest`, the highest value of the device.
     case late(highest: UInt32)
     case deviceRevoked
-    /// The key has shown an extension that the assertion lacks. Nothing was spent.
+    /// The assertion lacks an extension that an earlier one of the key has shown. Nothing was spent.
     case extensionWithheld
     /// Nothing was spent.
     case storeUnavailable
 }
 
-/// An app id as one process numbers them, so that comparing two costs nothing and copies no text.
+/// The number of an app id within one process. Numbers are compared and copied at no cost.
 public struct AppNumber: Hashable, Sendable {
     let number: UInt32
 }
 
-/// The numbers of app ids, in the order they were first seen. They stay for the life of the process; operators register
+/// The numbers of app ids in the order of their first use. They are kept for the life of the process, because there are
 /// few apps.
 final class AppNumbers: Sendable {
     private let numbers = Mutex<[AppID: AppNumber]>([:])

@@ -2,12 +2,14 @@ internal import EventLoop
 internal import Synchronization
 internal import Vocabulary
 
-/// The one record of each device that every worker looks at, and the mTLS keys that lead to it.
+/// The shared records of devices, and the mTLS keys that lead to them.
 ///
-/// Workers read records and spend counters in them. Only the store's thread puts records in, takes them out or changes
-/// anything else, so that a device which it finds without a record has none until it makes one. A record with a write
-/// outstanding stays. Bounded; sharded, so that workers seldom meet at a lock; the locks lie in this object itself, as
-/// objects of their own would be retained by every worker in turn.
+/// Workers read records and spend counters in them. Only the store's thread inserts, removes and otherwise changes
+/// records. It can therefore rely on a missing record to stay missing. A record with an outstanding write is not
+/// evicted.
+///
+/// The number of records is bounded. They are sharded, so that workers seldom contend for a lock. Locks are stored
+/// inline, because each worker would otherwise retain and release lock objects.
 final class SharedRecords: Sendable {
     private struct Record {
         let app: AppNumber
@@ -17,11 +19,11 @@ final class SharedRecords: Sendable {
         var shown: ShownExtensions
         var riskMetric: UInt32?
         let systemVersion: SystemVersion?
-        /// Values spent here whose outcome the store has not reported yet.
+        /// The number of values that were spent here and whose outcome the store has not reported yet.
         var outstanding: Int
     }
 
-    /// `DeviceIdentity` without its text.
+    /// The parts of `DeviceIdentity` without text.
     private struct SharedIdentity {
         let platform: Platform
         let environment: AttestationEnvironment
@@ -36,11 +38,11 @@ final class SharedRecords: Sendable {
 
     private struct Keys {
         var links: ClockCache<KeyID, Link>
-        /// Keys that were never bound, until when that is believed. Apart, so that unknown keys, which anyone can make,
-        /// push out no known one.
+        /// Keys that were never bound, with the expiry of that knowledge. They are separate because anyone can make
+        /// unknown keys, which must not evict known ones.
         var unknown: ClockCache<KeyID, Instant>
-        /// Keys that nobody may come with: never `active`. Apart as well, so that however many good devices come, those that
-        /// were revoked last are known.
+        /// Keys that must be refused, with their status, which is never `active`. They are separate so that active
+        /// devices do not evict the keys that were revoked last.
         var barred: ClockCache<KeyID, DeviceStatus>
     }
 
@@ -49,10 +51,13 @@ final class SharedRecords: Sendable {
     private let keys: InlineArray<16, Mutex<Keys>>
     private let apps: AppNumbers
 
-    /// How long a key is held for unknown. A registration in this process is seen at once all the same.
+    /// The time for which a key is remembered as unknown. A registration in this process removes it at once.
     private static let unknownLife = TimeSpan.seconds(1)
 
-    /// - Parameter limit: how many devices, keys, and keys that are barred, are kept; about 300, 60 and 60 bytes each.
+    /// Creates empty records.
+    ///
+    /// - Parameter limit: The maximum number of devices, of keys and of barred keys. They take about 300, 60 and 60
+    ///   bytes each.
     init(limit: Int, apps: AppNumbers) {
         let each = max(1, limit / Self.shards)
         records = InlineArray { _ in Mutex(ClockCache(limit: each)) }
@@ -69,7 +74,9 @@ final class SharedRecords: Sendable {
 
     // MARK: - Any thread
 
-    /// - Returns: `found`, `unknown`, or `pending` if memory does not know.
+    /// Looks up an mTLS key.
+    ///
+    /// - Returns: `found`, `unknown`, or `pending` if the key is not in memory.
     func look(up key: KeyID, now: Instant) -> DeviceLookup {
         let link = keys[Self.shard(of: key)].withLock { keys -> Link?? in
             if let link = keys.links.use(key) { return .some(link) }
@@ -83,8 +90,8 @@ final class SharedRecords: Sendable {
         }
     }
 
-    /// What memory knows of a key, for a check that is never worth a look into the store. With nil the caller
-    /// continues; `look` checks the key again later.
+    /// Returns the status of a key if it is in memory, without asking the store. After nil the caller continues,
+    /// because `look` checks the key again later.
     func knownStanding(of key: KeyID) -> DeviceStatus? {
         let known = keys[Self.shard(of: key)].withLock { keys -> (link: Link?, barred: DeviceStatus?) in
             if let barred = keys.barred.use(key) { return (nil, barred) }
@@ -105,11 +112,11 @@ final class SharedRecords: Sendable {
         }
     }
 
-    /// Spends a value in the device's record, which stays until `complete`.
+    /// Spends a value in the device's record. The record is kept until `complete`.
     ///
-    /// - Parameter shown: by the assertion that carries the value. From here on no assertion of the device may show less,
-    ///   whichever worker it comes to.
-    /// - Returns: `pending` if it is spent now; nil if the device has no record.
+    /// - Parameter shown: The extensions in the assertion that carries the value. Later assertions of the device must
+    ///   show at least these, on any worker.
+    /// - Returns: `pending` if the value is spent. Nil if the device has no record.
     func accept(
         _ counter: UInt32, of device: DeviceID, showing shown: ShownExtensions, mode: CounterMode, hint: Int
     ) -> CounterAcceptance? {
@@ -131,21 +138,21 @@ final class SharedRecords: Sendable {
 
     // MARK: - The store's thread
 
-    /// The fate of one accepted value is known.
+    /// Records that the outcome of one accepted value is known.
     func complete(_ device: DeviceID) {
         records[Self.shard(of: device)].withLock { records in
             _ = records.update(device) { $0.outstanding -= 1 }
         }
     }
 
-    /// Makes a record of what the writer knows, unless there is one.
+    /// Inserts a record for a device that the store found, unless there is one.
     ///
-    /// Goes over the limit where every record of the shard has writes outstanding: these are no more than may wait for the
-    /// store, so that is bounded too, and refusing would serve nobody.
+    /// The limit is exceeded if all records of the shard have outstanding writes. The excess is bounded by the number
+    /// of counters that may wait for the store.
     func insert(_ found: FoundDevice, key: KeyID) {
         let app = apps.number(of: found.identity.app)
         records[Self.shard(of: found.id)].withLock { records in
-            // Never replaced: the one that is there may hold values that are on their way to the writer.
+            // The existing record may hold values that are on their way to the store.
             if records.slot(of: found.id) != nil { return }
             let identity = SharedIdentity(
                 platform: found.identity.platform, environment: found.identity.environment,
@@ -168,12 +175,12 @@ final class SharedRecords: Sendable {
         keys[Self.shard(of: key)].withLock { _ = $0.unknown.insert(key, now + Self.unknownLife) }
     }
 
-    /// Takes over what has become of a device and its bindings.
+    /// Applies changes of a device and its bindings.
     func update(_ now: DeviceUpdate) {
         records[Self.shard(of: now.id)].withLock { records in
             _ = records.update(now.id) { record in
                 record.isRevoked = now.isRevoked
-                // The record may know more, from a request that is on its way to the writer.
+                // The record may have more extensions, from a request on its way to the store.
                 record.shown.formUnion(now.shown)
                 record.riskMetric = now.riskMetric
             }
@@ -185,29 +192,30 @@ final class SharedRecords: Sendable {
                 switch isActive {
                 case _ where now.isRevoked: keys.barred.insert(key, .deviceRevoked)
                 case true: keys.barred.remove(key)
-                // Not made known here: a device has ever more of them, and few of their certificates are still good.
+                // An ended binding is not added, because a device accumulates them and few of their certificates are
+                // still valid.
                 case false: keys.barred.update(key) { $0 = .bindingEnded }
                 }
             }
         }
     }
 
-    /// Takes over a value that the writer has spent by itself.
+    /// Spends a value that the store has spent itself.
     func spend(_ counter: UInt32, of device: DeviceID) {
         records[Self.shard(of: device)].withLock { records in
-            // A request may hold it as outstanding: the writer refuses that one.
+            // If a request holds the value as outstanding, the store refuses that request.
             _ = records.update(device) { _ = $0.window.accept(counter, mode: .unspent) }
         }
     }
 
-    /// Takes over what others have spent.
+    /// Adds values that other processes have spent.
     func merge(_ window: CounterWindow, of device: DeviceID) {
         records[Self.shard(of: device)].withLock { records in
             _ = records.update(device) { $0.window.merge(window) }
         }
     }
 
-    /// The bindings of these keys have ended.
+    /// Marks the bindings of these keys as ended.
     func end(_ ended: [KeyID]) {
         for key in ended {
             keys[Self.shard(of: key)].withLock { keys in
@@ -217,9 +225,9 @@ final class SharedRecords: Sendable {
         }
     }
 
-    /// Forgets everything but the records with writes outstanding.
+    /// Removes everything except records with outstanding writes.
     ///
-    /// - Returns: the devices of those.
+    /// - Returns: The devices of the remaining records.
     func forget() -> [DeviceID] {
         var kept: [DeviceID] = []
         for shard in 0..<Self.shards {
