@@ -1,26 +1,28 @@
 internal import Synchronization
 
-/// The secret that a process uses a registry with. Services know devices, and the registry people, by names made of it, so a registry is
-/// of one secret: it keeps a check value, from which nothing of the secret follows, and each process shows its own.
+/// The secret that a process uses for the pseudonyms in a registry.
 ///
-/// Asked by whichever thread opens the store.
+/// Services identify devices by pseudonyms, and the registry identifies people by them, so all users of a registry must
+/// share one secret. The registry keeps a check value that reveals nothing of the secret, and each process presents its
+/// own. Used by the thread that opens the store.
 public final class SecretClaim: Sendable {
-    /// What a store says of itself when it is opened.
+    /// The state of a store when it is opened.
     struct Registered {
-        /// Nil if no secret was ever shown.
+        /// The stored check value. Nil if no secret was ever used.
         let check: Fingerprint?
-        /// Whether there are devices, or barred people: somebody has a name.
+        /// Whether there are devices or barred people, and so pseudonyms in use.
         let isPopulated: Bool
-        /// Whether others may use the store, each with a file of its own.
+        /// Whether other processes with their own file may use the store.
         let isShared: Bool
-        /// For messages.
+        /// The name of the store for messages.
         let name: String
     }
 
     private struct State {
-        /// Of the process's secret; nil if there is none yet.
+        /// The check value of the process's secret. Nil if there is no secret yet.
         var check: Fingerprint?
-        /// Whether it was ever shown: what an operator has accepted was for the start alone.
+        /// Whether the secret was confirmed before. The operator's acceptance of a new secret is valid only for the
+        /// start.
         var isConfirmed = false
     }
 
@@ -30,12 +32,14 @@ public final class SecretClaim: Sendable {
     private let make: @Sendable () throws(StoreOpenError) -> Fingerprint
     private let notice: @Sendable (SecretNotice) -> Void
 
+    /// Creates a claim.
+    ///
     /// - Parameters:
-    ///   - path: of the secret's file, for messages.
-    ///   - check: of the secret; nil if there is no file.
-    ///   - acceptsNew: whether existing names may be lost.
-    ///   - make: makes the file where there is none.
-    ///   - notice: called for what an operator should know.
+    ///   - path: The path of the secret's file, for messages.
+    ///   - check: The check value of the secret. Nil if the file is missing.
+    ///   - acceptsNew: Whether existing pseudonyms may be lost.
+    ///   - make: Creates the missing file.
+    ///   - notice: Receives notices for the operator.
     public init(
         path: String, check: Fingerprint?, acceptsNew: Bool,
         make: @escaping @Sendable () throws(StoreOpenError) -> Fingerprint,
@@ -48,9 +52,10 @@ public final class SecretClaim: Sendable {
         state = Mutex(State(check: check))
     }
 
-    /// Compares the two, and makes a secret where there is none. Asked again if what follows is to be repeated.
+    /// Compares the secret with the store, and creates a missing secret. It is called again if the transaction is
+    /// retried.
     ///
-    /// - Returns: the check value that the store is to have.
+    /// - Returns: The check value that the store must keep.
     func check(for store: Registered) throws(StoreOpenError) -> Fingerprint {
         let state = state.withLock { $0 }
         if let own = state.check {
@@ -63,7 +68,9 @@ public final class SecretClaim: Sendable {
         return try make()
     }
 
-    /// The store has that check value now. - Parameter store: as it was before.
+    /// Records that the store has the check value now.
+    ///
+    /// - Parameter store: The state of the store before.
     func confirm(_ check: Fingerprint, in store: Registered) {
         let isMade = state.withLock { state in
             defer { state = State(check: check, isConfirmed: true) }
@@ -76,7 +83,8 @@ public final class SecretClaim: Sendable {
         }
     }
 
-    /// A store that nobody shares, and where nobody has a name, may change its secret: nothing is lost.
+    /// Returns whether the store may change its secret. That is harmless for a store that is not shared and has no
+    /// pseudonyms.
     private func mayTake(_ store: Registered, _ wasConfirmed: Bool) -> Bool {
         guard store.check != nil else { return true }
         return !wasConfirmed && (acceptsNew || !store.isPopulated && !store.isShared)
@@ -87,16 +95,16 @@ public final class SecretClaim: Sendable {
     }
 }
 
-/// What an operator should know of a registry's secret.
+/// A notice to the operator about a registry's secret.
 public enum SecretNotice: Equatable, Sendable {
-    /// There was none. - isLoss: whether anybody had a name by an earlier one.
+    /// The secret was missing and was created. `isLoss` says whether earlier pseudonyms are lost.
     case made(path: String, isLoss: Bool)
-    /// It is another one than before.
+    /// The secret differs from the earlier one. `isLoss` says whether earlier pseudonyms are lost.
     case replaced(path: String, isLoss: Bool)
 }
 
 extension SecretNotice: CustomStringConvertible {
-    /// For people.
+    /// The text for logs.
     public var description: String {
         switch self {
         case .made(let path, isLoss: false): "created a new secret, \(path): no service knows a device by an old name"
@@ -111,7 +119,7 @@ extension SecretNotice: CustomStringConvertible {
     private static let loss =
         "services see every device as a NEW one, and barred people are no longer known"
 
-    /// Whether names were lost.
+    /// Whether pseudonyms were lost.
     public var isLoss: Bool {
         switch self {
         case .made(_, let isLoss), .replaced(_, let isLoss): isLoss

@@ -1,95 +1,103 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// What the store's thread asks of a store: the contract that every store keeps, and that one suite of tests looks at.
+/// The interface between the store's thread and a store. One conformance suite tests all stores.
 ///
-/// Used on the thread of the loop it was started on, where everything is answered too: at once, before the call returns, or
-/// later. Each question is answered exactly once, whatever happens, within a bounded time. A store that fails refuses
-/// everything until it has recovered, by itself. Memory is a floor: what was spent stays so, whatever the store says when it
-/// is back.
+/// A store is used on the thread of the loop that it was started on, and answers there, before the call returns or
+/// later. It answers each request exactly once within a bounded time.
+///
+/// A store that fails refuses everything until it has recovered by itself. Values that are spent in memory stay spent,
+/// whatever the store contains after a recovery.
 protocol StoreBackend: AnyObject {
-    /// As of the last successful check. `StoreSignal.changes` reports another one.
+    /// The identity at the last successful check. `StoreSignal.changes` reports a different one.
     var identity: StoreIdentity { get }
     /// Whether operations are possible.
     var isAvailable: Bool { get }
-    /// Whether another batch would be begun now. One that is given all the same waits, or is refused if the store has failed.
+    /// Whether another batch would start now. A batch that is passed anyway waits, or is refused if the store has
+    /// failed.
     var takesBatch: Bool { get }
-    /// The same for lookups.
+    /// Whether another look-up would start now.
     var takesLookup: Bool { get }
 
-    /// Begins to serve. What was due while nothing ran has ended before this returns, or before anything is answered.
+    /// Starts the store. Bindings that were due to end have ended before this returns, or before any answer.
     ///
     /// - Parameters:
-    ///   - time: seconds since 1970-01-01T00:00:00Z.
-    ///   - signal: called with what nobody asked for.
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    ///   - signal: Receives events that do not answer a request.
     func start(on loop: Loop, at time: Int64, signal: @escaping (StoreSignal) -> Void)
 
-    /// Decides each value, and makes those accepted durable. Each is decided on conditions that hold when it is: value unspent,
-    /// device active, binding active, epoch current, nothing withheld.
+    /// Decides on counter values and makes the accepted ones durable.
     ///
-    /// - Parameter answer: called once for each entry, by its index, in any order.
+    /// A value is accepted if it is unspent, the device and the binding are active, the epoch is current, and no
+    /// extension is withheld. These conditions hold at the time of the decision.
+    ///
+    /// - Parameter answer: Called once for each entry, by its index, in any order.
     func commit(_ entries: [CounterEntry], answer: @escaping (_ entry: Int, CounterOutcome) -> Void)
 
-    /// What workers are to know of the device an mTLS key was bound to: nil if it never was.
+    /// Finds the device that an mTLS key was bound to. The answer is nil if the key was never bound.
     func find(_ key: KeyID, answer: @escaping (Result<FoundDevice?, StoreError>) -> Void)
 
-    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    /// Performs an operation.
+    ///
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
     func perform(
         _ command: RegistryCommand, at time: Int64, answer: @escaping (Result<RegistryReply, StoreError>) -> Void)
 
-    /// Comes every half second: the time to confirm the store, or to open it again; to end what is due, to tidy when idle.
+    /// Performs periodic work, each half second: confirms or reopens the store, ends due bindings, and cleans up when
+    /// idle.
     ///
-    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
     func tick(at time: Int64)
 
-    /// Comes when all that waited has been handed over: the time for slices of work that nobody waits for.
+    /// Performs a slice of background work. It is called when all waiting requests were passed on.
     func workOn()
 
-    /// Leaves everything as durable as it can be made. Nothing is asked from here on.
+    /// Makes everything as durable as possible and closes the store. There are no requests after this call.
     func finish(_ done: @escaping () -> Void)
 }
 
-/// What a store says unasked.
+/// An event of a store that does not answer a request.
 enum StoreSignal {
-    /// What memory knows of devices is still true: `changes` would have reported a difference.
+    /// The state of devices in memory was still correct at a time. Otherwise `changes` would have reported the
+    /// difference.
     ///
-    /// - Parameter at: since when that is known.
+    /// - Parameter at: The time of the check.
     case confirmed(at: Instant)
-    /// So many counters became durable in one transaction.
+    /// A number of counters became durable in one transaction.
     case committed(Int)
-    /// Records are to be changed, in this order.
+    /// Records must be changed, in this order.
     case changes([StoreChange])
-    /// It failed, for a reason that can be logged; everything is refused.
+    /// The store failed and refuses everything. The reason is for logs.
     case failed(String)
-    /// It could not be opened again.
+    /// The store could not be reopened.
     case cannotReopen(String)
-    /// It can be asked again. What memory knew before may not be true any more; `recovered` follows when the present
-    /// questions are answered.
+    /// The store was reopened. The state in memory may be outdated, and `recovered` follows when the current requests
+    /// are answered.
     case reopened
     /// It serves again.
     case recovered
-    /// There are slices of work left: `workOn` is to come again soon.
+    /// There is more background work, so `workOn` must be called soon.
     case isWorkLeft
-    /// A batch or a lookup would be begun that would have waited before.
+    /// A batch or a look-up would start that would have waited before.
     case hasRoom
 }
 
-/// What every worker's memory is to take over from the store.
+/// A change of the store that the memory of each worker must apply.
 enum StoreChange {
-    /// What a device and its bindings are now.
+    /// The current state of a device and its bindings.
     case device(DeviceUpdate)
-    /// These mTLS keys are good for nothing from here on: connections with them are to be closed.
+    /// These mTLS keys are barred. Their connections must be closed.
     case barred([KeyID])
-    /// These bindings have ended, and connections with them are to be closed.
+    /// These bindings have ended. Their connections must be closed.
     case ended([KeyID])
-    /// A value that the store has spent by itself.
+    /// A value that the store has spent itself.
     case spent(UInt32, of: DeviceID)
-    /// What is spent of a device, by whomever.
+    /// All spent values of a device.
     case window(CounterWindow, of: DeviceID)
     case identity(StoreIdentity)
 }
 
-/// What memory learns of a device that has changed.
+/// The properties of a changed device that workers keep in memory.
 struct DeviceUpdate {
     let id: DeviceID
     let isRevoked: Bool
@@ -107,8 +115,9 @@ extension DeviceUpdate {
 }
 
 extension StoreChange {
-    /// Changes of an operation, by its reply, for a store with no other writer. Records come first: a worker that must
-    /// close connections finds the same in its next lookup.
+    /// Returns the changes of an operation, for a store without other writers.
+    ///
+    /// Updates of records come first, so that a worker that closes connections sees the new state in its next look-up.
     static func all(of command: RegistryCommand, _ reply: RegistryReply) -> [StoreChange] {
         switch (command, reply) {
         case (.register, .device(let details)), (.bind, .device(let details)), (.restore, .device(let details)),
@@ -130,12 +139,12 @@ extension StoreChange {
     }
 }
 
-/// A device as the store knows it, found by an mTLS key.
+/// A stored device that was found by an mTLS key.
 struct FoundDevice {
     let id: DeviceID
     let identity: DeviceIdentity
     let isRevoked: Bool
-    /// Whether the binding by which it was found is active.
+    /// Whether the binding of that key is active.
     let isBound: Bool
     let window: CounterWindow
     let shown: ShownExtensions

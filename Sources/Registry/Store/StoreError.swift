@@ -1,42 +1,43 @@
 internal import CLibpq
 internal import GRDBSQLite
 
-/// Why a store was not opened. Nothing was changed then.
+/// An error that prevents the opening of a store. Nothing was changed.
 public enum StoreOpenError: Error, Equatable, Sendable {
-    /// There is no such file, and none was to be created.
+    /// The file does not exist and was not to be created.
     case missing(path: String)
-    /// Another process, or another store of this one, has it open. The path is the database's.
+    /// Another process, or another store of this process, has the file open. The path is that of the database.
     case locked(path: String)
-    /// The file is no SQLite database, or one of something else; or one of ours whose first page is damaged.
+    /// The file is not a SQLite database, is a database of another program, or has a damaged first page.
     case foreign(path: String)
-    /// The database is damaged; restore it from a backup.
+    /// The database is damaged and must be restored from a backup.
     case corrupted(path: String, detail: String)
-    /// A restored file under a log that continues a later one: read together they are neither.
+    /// The database was restored without its log, and is older than the log beside it.
     case olderThanLog(path: String)
     /// The file was written by a later version.
     case newerSchema(path: String)
-    /// SQLite does not write as durably as the promise needs. - found: what `PRAGMA synchronous` said.
+    /// SQLite does not write as durably as required. `found` is the value of `PRAGMA synchronous`.
     case notDurable(path: String, found: Int)
     /// The file at the path is not the store that was open before.
     case replaced(path: String)
-    /// There is no store where there was one before, and nobody has accepted that. - witness: the file that says so.
+    /// The store is missing, although there was one according to the file `witness`, and the operator has not accepted
+    /// the loss.
     case storeLost(path: String, witness: String)
-    /// An import into it was begun, and has not ended well.
+    /// An import into the store was started and has not succeeded.
     case unfinishedImport(path: String)
-    /// The names in it were made with another secret than that of this file.
+    /// The pseudonyms in the store were made with another secret.
     case otherSecret(path: String, secret: String)
-    /// The file of the secret is not there, and somebody has a name by it, or others have it.
+    /// The file of the secret is missing, but pseudonyms are in use, or other gateways have the secret.
     case secretMissing(path: String, secret: String)
-    /// The revocation journal that the store had is gone, and nobody has accepted that.
+    /// The store's revocation journal is missing, and the operator has not accepted the loss.
     case revocationsLost(path: String)
-    /// It is damaged, or cannot be used.
+    /// The revocation journal is damaged or unusable.
     case revocations(path: String, detail: String)
     /// A system call or SQLite failed.
     case failed(path: String, detail: String)
 }
 
 extension StoreOpenError {
-    /// What is at fault, by its path; that of a database is its name.
+    /// The path of the faulty file, or the name of the database.
     public var path: String {
         switch self {
         case .missing(let path), .locked(let path), .foreign(let path), .corrupted(let path, _),
@@ -56,7 +57,7 @@ extension StoreOpenError {
 }
 
 extension StoreOpenError: CustomStringConvertible {
-    /// For people.
+    /// The text for messages.
     public var description: String {
         switch self {
         case .missing(let path): "\(path): no such file: a gateway creates it at its first start"
@@ -109,28 +110,29 @@ extension StoreOpenError: CustomStringConvertible {
     }
 }
 
-/// Why an operation on the registry was refused. Nothing was changed then, except in the last case, where that is unknown.
+/// An error that refuses an operation on the registry. Nothing was changed, except after `unavailable`, where that is
+/// unknown.
 public enum StoreError: Error, Equatable, Sendable {
     /// A device with this hardware key is registered already.
     case keyRegistered
-    /// The mTLS key is or was bound to a device; a key is bound once, ever.
+    /// The mTLS key is or was bound to a device. A key is bound only once.
     case keyBound
     case deviceUnknown
     case bindingUnknown
-    /// Nothing is bound to a revoked device.
+    /// A revoked device gets no binding.
     case deviceRevoked
-    /// An operator binds nothing to a pending device: its first key comes with an assertion.
+    /// An operator cannot bind a key to a pending device. Its first key comes with an assertion.
     case devicePending
-    /// The store failed, or is being reopened after it failed.
+    /// The store failed, or is being reopened after a failure.
     case unavailable
 }
 
-/// Which libraries of its stores this process runs with.
+/// The versions of the libraries that this process uses for stores.
 public enum StoreVersions {
-    /// As SQLite says it, `3.40.1`: of the library that was loaded.
+    /// The version of the loaded SQLite library, such as `3.40.1`.
     public static var sqlite: String { String(cString: sqlite3_libversion()) }
 
-    /// libpq's, `15.18`: PostgreSQL writes it as major * 10000 + minor (PQlibVersion in its manual).
+    /// The version of libpq, such as `15.18`. PQlibVersion returns it as major * 10000 + minor.
     public static var libpq: String {
         let number = PQlibVersion()
         return "\(number / 10_000).\(number % 10_000)"
