@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Vocabulary
 
 /// How far a store had come when the mark was written, and how much of the journal was durable then.
@@ -67,5 +68,110 @@ struct CommitMark: Equatable, Sendable {
         [0, slotDistance].compactMap { offset in
             offset < file.count ? CommitMark(file[offset..<min(file.count, offset + slotSize)]) : nil
         }.max { $0.number < $1.number }
+    }
+}
+
+/// How far a store has come: what a copy of it that is put back cannot say as well.
+struct StoreProgress: Equatable, Sendable {
+    let store: RandomID
+    /// Which history the position is of: numbers of another one say nothing. Empty for a file, which has but one.
+    let lineage: String
+    /// Grows with whatever is written.
+    let position: Int64
+    /// Grows with every change of which devices and bindings are good.
+    var standing: Int64
+    /// Grows with every fresh epoch.
+    let epochNumber: Int64
+    /// The position that the file alone says, without its log, since all of that was moved into it last; -1 where nobody knows, or
+    /// there are no such two.
+    var inFile: Int64 = -1
+}
+
+/// How much of a journal is durable, and which journal it is: a longer journal that was rewritten does not begin with
+/// it.
+struct JournalExtent: Equatable, Sendable {
+    /// Octets.
+    var length = 0
+    /// CRC-32 of them; nil in marks that are older than this field.
+    var sum: UInt32? = 0
+
+    /// What is appended costs what is appended, not all that was there.
+    mutating func append(_ bytes: some Collection<UInt8>) {
+        length += bytes.count
+        sum = sum.map { Checksum.of(bytes, behind: $0) }
+    }
+
+    /// Whether a journal begins with it. - Parameter bytes: of the journal, up to where all is well.
+    func isBeginning(of bytes: ArraySlice<UInt8>) -> Bool {
+        length <= bytes.count && sum.map { $0 == Checksum.of(bytes.prefix(length)) } ?? true
+    }
+}
+
+/// How the journal stands to the mark beside it.
+enum JournalCondition {
+    /// There is none.
+    case missing
+    /// It lacks something of what was durable when the mark was written, or is another one. Without a mark nobody knows.
+    case other
+    case asMarked
+    /// Lines were appended since.
+    case longer
+
+    /// - Parameter mark: nil if there is none that is whole.
+    init(_ bytes: ArraySlice<UInt8>, _ mark: CommitMark?) {
+        guard let mark, mark.journal.isBeginning(of: bytes) else {
+            self = .other
+            return
+        }
+        self = bytes.count == mark.journal.length ? .asMarked : .longer
+    }
+}
+
+/// The commit mark's file: two places, written in turns.
+struct MarkFile: ~Copyable {
+    private let path: String
+    private var descriptor: Int32 = -1
+    private var identity: StoreFile.Identity?
+    /// The last that was written, or found.
+    private(set) var mark: CommitMark?
+
+    init(_ path: String) throws(WitnessFault) {
+        self.path = path
+        mark = try JournalFile.read(path).flatMap(CommitMark.newest)
+    }
+
+    deinit {
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// - Parameter isSynced: whether it is to be durable when this returns. Otherwise it is as the kernel likes: a process that is
+    ///   killed loses nothing, and after a power cut it is an older one, which notices less and never too much.
+    mutating func write(
+        _ progress: StoreProgress, journal: JournalExtent, at time: Int64, isSynced: Bool
+    ) throws(WitnessFault) {
+        let isMade = try openFile()
+        let next = CommitMark(
+            number: (mark?.number ?? 0) + 1, progress: progress, journal: journal,
+            time: max(mark?.time ?? 0, time))
+        let bytes = next.encoded
+        // The bytes stay where they are until the call has returned.
+        let count = bytes.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(next.offset)) }
+        guard count == bytes.count else { throw .last("write \(path)") }
+        if isSynced || isMade { guard fsync(descriptor) == 0 else { throw .last("sync \(path)") } }
+        if isMade { try JournalFile.syncDirectory(of: path) }
+        mark = next
+    }
+
+    /// - Returns: whether it was made.
+    private mutating func openFile() throws(WitnessFault) -> Bool {
+        if descriptor >= 0 {
+            if StoreFile.identity(of: path) == identity { return false }
+            close(descriptor)
+        }
+        let isThere = access(path, F_OK) == 0
+        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw .last("open \(path)") }
+        identity = StoreFile.identity(of: path)
+        return !isThere
     }
 }

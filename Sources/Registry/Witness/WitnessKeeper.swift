@@ -229,3 +229,125 @@ struct WitnessKeeper: ~Copyable {
         }
     }
 }
+
+/// What lies in the witness's files when a process comes.
+struct WitnessOpening: ~Copyable {
+    /// Nil if another process keeps the journal.
+    var lock: StoreLock?
+    var marks: MarkFile
+    /// Nil if there is no journal, or another process keeps it.
+    var journal: JournalFile?
+    let revocations: Revocations
+    let standing: JournalCondition
+
+    init(_ settings: WitnessSettings) throws(StoreOpenError) {
+        let path = settings.path
+        try StoreFile.requireOrdinary(path, settings.markPath)
+        let lock = try Self.take(settings)
+        let isKept = lock != nil
+        let marks = try Self.opening(path) { () throws(WitnessFault) in try MarkFile(settings.markPath) }
+        let mark = marks.mark
+        let found = try Self.opening(path) { () throws(WitnessFault) in try Journal(path, mark) }
+        let journal = try Self.opening(path) { () throws(WitnessFault) -> JournalFile? in
+            guard isKept, let found else { return nil }
+            return try JournalFile(opening: path, found.content)
+        }
+        revocations = found?.content.revocations ?? Revocations()
+        standing = found?.standing ?? .missing
+        self.lock = lock
+        self.marks = marks
+        self.journal = journal
+    }
+
+    private static func opening<Result: ~Copyable>(
+        _ path: String, _ body: () throws(WitnessFault) -> Result
+    ) throws(StoreOpenError) -> Result {
+        do throws(WitnessFault) { return try body() } catch { throw .revocations(path: path, detail: error.detail) }
+    }
+
+    /// A journal as it was found.
+    struct Journal {
+        let content: JournalText.Content
+        let standing: JournalCondition
+
+        /// Nil if there is none. - Parameter mark: the one beside it; nil if there is none.
+        init?(_ path: String, _ mark: CommitMark?) throws(WitnessFault) {
+            guard let bytes = try JournalFile.read(path) else { return nil }
+            do throws(JournalText.Damage) {
+                content = try JournalText.read(bytes, marked: mark?.journal.length)
+            } catch {
+                switch error {
+                case .newer: throw WitnessFault(detail: "written by a later version of attestgate")
+                case .line(let number):
+                    throw WitnessFault(
+                        detail: """
+                            line \(number) is damaged: restore a good copy, or move the file away and start once \
+                            with --accept-lost-revocations
+                            """)
+                }
+            }
+            standing = JournalCondition(bytes.prefix(content.length), mark)
+        }
+    }
+
+    private static func take(_ settings: WitnessSettings) throws(StoreOpenError) -> StoreLock? {
+        do throws(StoreOpenError) { return try StoreLock(path: settings.path) } catch {
+            if settings.mayShare, case .locked = error { return nil }
+            throw error
+        }
+    }
+}
+
+/// What is still to be written, and when that is tried again.
+struct WitnessBacklog {
+    private(set) var entries: [WitnessEntry] = []
+    /// Whether there are more entries than are kept here: the whole journal is then rewritten.
+    private(set) var isTooLong = false
+    /// Ticks until the next attempt, and between that and the one after.
+    private var pause = 0
+    private var nextPause = 1
+
+    private static let limit = 1_024
+    /// At two ticks a second: half a minute.
+    private static let longestPause = 60
+
+    var isEmpty: Bool { entries.isEmpty && !isTooLong }
+
+    mutating func add(_ more: [WitnessEntry]) {
+        guard !isTooLong else { return }
+        entries += more
+        guard entries.count > Self.limit else { return }
+        entries = []
+        isTooLong = true
+    }
+
+    mutating func isDue() -> Bool {
+        pause -= 1
+        return pause <= 0
+    }
+
+    mutating func failed() {
+        pause = nextPause
+        nextPause = min(2 * nextPause, Self.longestPause)
+    }
+
+    mutating func written() {
+        self = WitnessBacklog()
+    }
+}
+
+/// All that a store says of keys that are no good, read once while it is compared with the journal, however often it is asked for.
+final class StoreRevocations {
+    private var said: Revocations?
+
+    func all(of store: some WitnessedStore) throws -> Revocations {
+        if let said { return said }
+        var found = Revocations()
+        try store.eachRevocation { for entry in $0 { found.apply(entry) } }
+        said = found
+        return found
+    }
+
+    /// The store says more than before.
+    func forget() { said = nil }
+}
