@@ -132,7 +132,7 @@ struct IssuedCertificateTests {
     func end() throws {
         for key in 1...3 { try bind(key, key: key, counter: 1, notAfter: key == 3 ? 60_000 : 50_000) }
         for device in 1...3 { _ = try store.revoke(id(device), at: 1_200) }
-        let last = 50_000 + RegistryStore.listedAfterEnd
+        let last = 50_000 + CertificateRecord.listedAfterEnd
         #expect(try revoked(at: last - 1).count == 3)
         #expect(try revoked(at: last).map(\.serial) == [Fixture.serial(3)])
         #expect(try !store.removeEndedCertificates(at: last - 1))

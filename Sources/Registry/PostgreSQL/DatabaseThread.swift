@@ -172,7 +172,7 @@ private final class OperationRunner {
             let reply = try database.perform(command, at: time) { spent = $0 }
             let change = database.lastChange
             // Before the command is answered.
-            witness?.append(WitnessEntry.all(of: command, reply, at: time))
+            witness?.append(command.witnessEntries(for: reply, at: time))
             return DatabaseReply(result: .success(reply), change: change > before ? change : nil)
         } catch let refusal as StoreError {
             return DatabaseReply(result: .failure(refusal))

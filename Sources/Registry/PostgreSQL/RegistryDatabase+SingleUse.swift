@@ -102,7 +102,7 @@ extension RegistryDatabase {
 
     private func removeEndedCertificates(at time: Int64) throws -> Bool {
         let due = "FROM issued_certificate WHERE not_after <= $1"
-        let until = DatabaseValue.integer(time - RegistryStore.listedAfterEnd)
+        let until = DatabaseValue.integer(time - CertificateRecord.listedAfterEnd)
         guard try run("SELECT 1::bigint \(due) LIMIT 1", [until]).rows > 0 else { return false }
         return try transaction(.changing) {
             let rows = try run("SELECT serial \(due) ORDER BY not_after LIMIT \(Self.slice)", [until])

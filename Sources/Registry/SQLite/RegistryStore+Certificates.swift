@@ -6,10 +6,6 @@ public import Vocabulary
 // The certificates that were issued for bound keys, and which of them are revoked: what revocation lists are made of. Times
 // are seconds since 1970-01-01T00:00:00Z.
 extension RegistryStore {
-    /// How long the certificates of a revocation list stay on it after they have ended: it must have been on one that was
-    /// made when it had (RFC 5280 section 3.3), so this is more than a list lives.
-    package static let listedAfterEnd: Int64 = 8 * 86_400
-
     func isIssued(_ serial: CertificateSerial, _ database: Database) throws -> Bool {
         let statement = try database.cachedStatement(sql: "SELECT 1 FROM issued_certificate WHERE serial = ?")
         return try Int.fetchOne(statement, arguments: [serial.bytes.blob]) != nil
@@ -71,7 +67,7 @@ extension RegistryStore {
             try Int64.fetchAll(
                 try database.cachedStatement(
                     sql: "SELECT not_after FROM issued_certificate WHERE not_after <= ? ORDER BY not_after LIMIT ?"),
-                arguments: [time - Self.listedAfterEnd, limit])
+                arguments: [time - CertificateRecord.listedAfterEnd, limit])
         }
         guard let last = ended.last else { return false }
         try transaction { database in

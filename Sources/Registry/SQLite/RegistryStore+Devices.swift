@@ -252,11 +252,3 @@ extension RegistryStore {
         try Device(row: row, highest: DeviceID(row[0]).flatMap { devices.use($0)?.window.highest })
     }
 }
-
-/// How an operator names a device.
-public enum DeviceSelector: Sendable {
-    case id(DeviceID)
-    case hardwareKey(KeyID)
-    /// By an mTLS key that is or was bound to it.
-    case binding(KeyID)
-}

@@ -51,11 +51,15 @@ struct CertificateRecord {
     let bindingEndedAt: Int64?
     let bindingEndsAt: Int64?
 
+    /// The time for which an expired certificate stays on revocation lists, in seconds. It is longer than the life of a
+    /// list, because the certificate must be on a list that was made after its expiry (RFC 5280 section 3.3).
+    static let listedAfterEnd: Int64 = 8 * 86_400
+
     /// Returns the entry of a revocation list.
     ///
     /// - Returns: nil for a certificate that is not revoked, or that expired too long ago to be listed.
     func revocation(at time: Int64) -> RevokedCertificate? {
-        guard notAfter > time - RegistryStore.listedAfterEnd else { return nil }
+        guard notAfter > time - Self.listedAfterEnd else { return nil }
         // Bindings end at their time even if no process runs that records it.
         let ended = bindingEndedAt ?? bindingEndsAt.flatMap { $0 <= time ? $0 : nil }
         // The end of a binding is final, but a revoked device can be restored.

@@ -126,19 +126,6 @@ extension WitnessEntry {
                 (binding.endedAt ?? binding.endsAt).map { .ended(binding.key, at: $0) }
             }
     }
-
-    /// What an operation may have to be witnessed by, from its reply; the journal knows what of it is new.
-    static func all(of command: RegistryCommand, _ reply: RegistryReply, at time: Int64) -> [WitnessEntry] {
-        switch (command, reply) {
-        case (.register, .device(let details)), (.revoke, .device(let details)), (.restore, .device(let details)),
-            (.endBinding, .device(let details)):
-            all(of: details, at: time)
-        case (.bindKey, .keyBinding(.bound(let details, _))): all(of: details, at: time)
-        case (.revokeSubject(let subject), .revoked(let devices)):
-            [.barred(subject, at: time)] + devices.flatMap { all(of: $0, at: time) }
-        default: []
-        }
-    }
 }
 
 /// The whole content of a journal: all its lines applied in order.
