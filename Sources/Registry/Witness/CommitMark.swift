@@ -1,27 +1,28 @@
 internal import Glibc
 internal import Vocabulary
 
-/// How far a store had come when the mark was written, and how much of the journal was durable then.
+/// The progress of a store at the time of the mark, and the durable extent of the journal.
 struct CommitMark: Equatable, Sendable {
-    /// Of the marks of one file, the newest has the greatest.
+    /// The number of the mark. The newest mark of a file has the greatest number.
     var number: Int64
     var progress: StoreProgress
-    /// As much of the journal as was durable.
+    /// The durable part of the journal.
     var journal: JournalExtent
-    /// The latest time that was seen when it was written, in seconds since 1970-01-01T00:00:00Z: a clock that is before it was set
-    /// back.
+    /// The latest time that was seen when the mark was written, in seconds since 1970-01-01T00:00:00Z. A clock before
+    /// it was set back.
     var time: Int64
 
-    /// Written in turns into two places, so that one is whole whatever happens to the other. Each lies in a page of its own.
+    /// The size of a slot. Marks are written alternately into two slots, each in its own page, so that one of them is
+    /// always intact.
     static let slotSize = 512
     static let slotDistance = 4_096
     var offset: Int { number % 2 == 0 ? 0 : Self.slotDistance }
 
     private static let format = "attestgate mark 2"
-    /// Without the sum of the journal, and without a time.
+    /// The format without the checksum of the journal and without the time.
     private static let earlierFormat = "attestgate mark 1"
 
-    /// One slot.
+    /// The content of a slot.
     var encoded: [UInt8] {
         let body =
             "\(Self.format) \(number) \(Hexadecimal.encode(progress.store.bytes)) \(progress.position) \(progress.standing) "
@@ -31,7 +32,10 @@ struct CommitMark: Equatable, Sendable {
         return text + [UInt8](repeating: UInt8(ascii: " "), count: max(0, Self.slotSize - text.count))
     }
 
-    /// - Parameter slot: from the beginning of one.
+    /// Parses a mark.
+    ///
+    /// - Parameter slot: The bytes from the start of a slot.
+    /// - Returns: nil if the slot is damaged.
     init?(_ slot: ArraySlice<UInt8>) {
         guard let end = slot.firstIndex(of: UInt8(ascii: "\n")),
             let space = slot[..<end].lastIndex(of: UInt8(ascii: " "))
@@ -63,7 +67,9 @@ struct CommitMark: Equatable, Sendable {
         self.time = time
     }
 
-    /// The newest that is whole. - Parameter file: its content, however much of it there is.
+    /// Returns the newest intact mark.
+    ///
+    /// - Parameter file: The content of the file, which may be incomplete.
     static func newest(_ file: [UInt8]) -> CommitMark? {
         [0, slotDistance].compactMap { offset in
             offset < file.count ? CommitMark(file[offset..<min(file.count, offset + slotSize)]) : nil
@@ -71,53 +77,58 @@ struct CommitMark: Equatable, Sendable {
     }
 }
 
-/// How far a store has come: what a copy of it that is put back cannot say as well.
+/// The progress of a store. A restored copy has less progress than the mark.
 struct StoreProgress: Equatable, Sendable {
     let store: RandomID
-    /// Which history the position is of: numbers of another one say nothing. Empty for a file, which has but one.
+    /// The history that the position belongs to. Positions of different histories cannot be compared. Empty for a file,
+    /// which has only one.
     let lineage: String
-    /// Grows with whatever is written.
+    /// The position, which grows with each write.
     let position: Int64
-    /// Grows with every change of which devices and bindings are good.
+    /// The standing, which grows with each change of the validity of devices and bindings.
     var standing: Int64
-    /// Grows with every fresh epoch.
+    /// The number of the epoch.
     let epochNumber: Int64
-    /// The position that the file alone says, without its log, since all of that was moved into it last; -1 where nobody knows, or
-    /// there are no such two.
+    /// The position in the file without its log, since the log was last checkpointed. It is -1 if it is unknown or
+    /// there is no log.
     var inFile: Int64 = -1
 }
 
-/// How much of a journal is durable, and which journal it is: a longer journal that was rewritten does not begin with
-/// it.
+/// The durable extent of a journal. The checksum identifies the journal, because a longer journal that was rewritten
+/// has another beginning.
 struct JournalExtent: Equatable, Sendable {
-    /// Octets.
+    /// The length in bytes.
     var length = 0
-    /// CRC-32 of them; nil in marks that are older than this field.
+    /// The CRC-32 of these bytes. Nil in marks of the earlier format.
     var sum: UInt32? = 0
 
-    /// What is appended costs what is appended, not all that was there.
+    /// Adds bytes at the cost of the added bytes only.
     mutating func append(_ bytes: some Collection<UInt8>) {
         length += bytes.count
         sum = sum.map { Checksum.of(bytes, behind: $0) }
     }
 
-    /// Whether a journal begins with it. - Parameter bytes: of the journal, up to where all is well.
+    /// Returns whether a journal begins with this extent.
+    ///
+    /// - Parameter bytes: The undamaged part of the journal.
     func isBeginning(of bytes: ArraySlice<UInt8>) -> Bool {
         length <= bytes.count && sum.map { $0 == Checksum.of(bytes.prefix(length)) } ?? true
     }
 }
 
-/// How the journal stands to the mark beside it.
+/// The relation between the journal and its mark.
 enum JournalCondition {
-    /// There is none.
+    /// There is no journal.
     case missing
-    /// It lacks something of what was durable when the mark was written, or is another one. Without a mark nobody knows.
+    /// The journal lacks lines that were durable when the mark was written, or is another journal, or has no mark.
     case other
     case asMarked
-    /// Lines were appended since.
+    /// Lines were appended after the mark.
     case longer
 
-    /// - Parameter mark: nil if there is none that is whole.
+    /// Compares a journal with its mark.
+    ///
+    /// - Parameter mark: The mark. Nil if none is intact.
     init(_ bytes: ArraySlice<UInt8>, _ mark: CommitMark?) {
         guard let mark, mark.journal.isBeginning(of: bytes) else {
             self = .other
@@ -127,12 +138,12 @@ enum JournalCondition {
     }
 }
 
-/// The commit mark's file: two places, written in turns.
+/// The file of the commit mark, with two slots that are written alternately.
 struct MarkFile: ~Copyable {
     private let path: String
     private var descriptor: Int32 = -1
     private var identity: StoreFile.Identity?
-    /// The last that was written, or found.
+    /// The mark that was last written or found.
     private(set) var mark: CommitMark?
 
     init(_ path: String) throws(WitnessFault) {
@@ -144,8 +155,10 @@ struct MarkFile: ~Copyable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// - Parameter isSynced: whether it is to be durable when this returns. Otherwise it is as the kernel likes: a process that is
-    ///   killed loses nothing, and after a power cut it is an older one, which notices less and never too much.
+    /// Writes a mark.
+    ///
+    /// - Parameter isSynced: Whether the mark is durable when this returns. An unsynced mark survives a killed process.
+    ///   After a power failure an older mark may remain, which detects less but is never wrong.
     mutating func write(
         _ progress: StoreProgress, journal: JournalExtent, at time: Int64, isSynced: Bool
     ) throws(WitnessFault) {
@@ -154,7 +167,7 @@ struct MarkFile: ~Copyable {
             number: (mark?.number ?? 0) + 1, progress: progress, journal: journal,
             time: max(mark?.time ?? 0, time))
         let bytes = next.encoded
-        // The bytes stay where they are until the call has returned.
+        // The pointer is valid until the call returns.
         let count = bytes.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(next.offset)) }
         guard count == bytes.count else { throw .last("write \(path)") }
         if isSynced || isMade { guard fsync(descriptor) == 0 else { throw .last("sync \(path)") } }
@@ -162,7 +175,9 @@ struct MarkFile: ~Copyable {
         mark = next
     }
 
-    /// - Returns: whether it was made.
+    /// Opens the file if necessary.
+    ///
+    /// - Returns: Whether the file was created.
     private mutating func openFile() throws(WitnessFault) -> Bool {
         if descriptor >= 0 {
             if StoreFile.identity(of: path) == identity { return false }

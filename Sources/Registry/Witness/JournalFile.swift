@@ -1,18 +1,20 @@
 internal import Glibc
 
-/// The revocation journal's file, open for appending. What `append` has returned from is durable.
+/// The file of the revocation journal, open for appending. Entries are durable when `append` returns.
 struct JournalFile: ~Copyable {
     let path: String
     private let descriptor: Int32
     private let identity: StoreFile.Identity?
-    /// What is durable of it.
+    /// The durable extent.
     private(set) var extent: JournalExtent
     private var lines: Int
-    /// Whether the file may hold something else than was written to it: after a sync that failed the kernel may have forgotten what
-    /// it could not write.
+    /// Whether the file may differ from what was written to it. After a failed sync the kernel may have dropped
+    /// unwritten data.
     private var isDoubtful = false
 
-    /// What a file holds. - Returns: nil if there is none.
+    /// Reads a file.
+    ///
+    /// - Returns: nil if there is no such file.
     static func read(_ path: String) throws(WitnessFault) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
@@ -23,31 +25,31 @@ struct JournalFile: ~Copyable {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1 << 18)
         while true {
-            // The buffer lives as long as the call, and has room for as much as is asked for.
+            // The buffer has the given size and lives until the call returns.
             let count = chunk.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
             if count == 0 { return bytes }
             if count > 0 { bytes += chunk[..<count] } else if errno != EINTR { throw .last("read \(path)") }
         }
     }
 
-    /// Opens what was read, and cuts off what is of an append that a crash cut short.
+    /// Opens a journal that was read, and removes the rest of an append that a crash interrupted.
     init(opening path: String, _ content: JournalText.Content) throws(WitnessFault) {
         self.path = path
         (extent, lines) = (content.extent, content.lines)
         identity = StoreFile.identity(of: path)
         descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw .last("open \(path)") }
-        // Synced even if nothing is cut: the process that wrote it may have been killed before its sync.
+        // The file is synced even if nothing is removed, because its writer may have been killed before its sync.
         guard ftruncate(descriptor, off_t(extent.length)) == 0, fsync(descriptor) == 0 else {
             throw .last("write \(path)")
         }
     }
 
-    /// Makes a journal with these lines in the place of whichever is there: all of it, or nothing.
+    /// Creates a journal with the entries and replaces an existing one atomically.
     init(making path: String, _ entries: some Sequence<WitnessEntry>) throws(WitnessFault) {
         self.path = path
         let made = path + ".new"
-        // Of a process that was killed while it wrote.
+        // Removes the file of a process that was killed while it wrote.
         unlink(made)
         descriptor = open(made, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         (extent, lines) = (JournalExtent(), 1)
@@ -76,10 +78,12 @@ struct JournalFile: ~Copyable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// Whether the file still has its name, and can be relied on: otherwise it must be made again.
+    /// Whether the file still has its name and can be trusted. Otherwise it must be rewritten.
     var isInPlace: Bool { !isDoubtful && identity != nil && StoreFile.identity(of: path) == identity }
 
-    /// Appends lines, and makes them durable. - Throws: none is there then, as far as anybody can tell.
+    /// Appends entries and makes them durable.
+    ///
+    /// - Throws: `WitnessFault` if none of them is known to be written.
     mutating func append(_ entries: [WitnessEntry]) throws(WitnessFault) {
         var text = ""
         for (index, entry) in entries.enumerated() { text += JournalText.line(entry, number: lines + index + 1) }
@@ -101,7 +105,7 @@ struct JournalFile: ~Copyable {
     private mutating func write(_ text: String) throws(WitnessFault) {
         var bytes = [UInt8](text.utf8)[...]
         while !bytes.isEmpty {
-            // The bytes stay where they are until the call has returned.
+            // The pointer is valid until the call returns.
             let count = bytes.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(extent.length)) }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw .last("write \(path)") }

@@ -1,16 +1,18 @@
 internal import Vocabulary
 
-/// The revocation journal as it lies in its file: a header, then a line for each entry, the oldest first.
+/// The text format of the revocation journal: a header, then a line for each entry, the oldest first.
 ///
 ///     attestgate revocations 1
 ///     revoked <64 hexadecimal digits> <seconds since 1970> <check>
 ///
-/// The check is the CRC-32 of the line's number, a space, and the line up to the space before it: a line that is damaged, missing
-/// or moved is noticed.
+/// The check is the CRC-32 of the line's number, a space, and the line up to the space before the check. It detects
+/// damaged, missing and moved lines.
 enum JournalText {
     static let header = "attestgate revocations 1\n"
 
-    /// - Parameter number: of the line; that of the header is 1.
+    /// Formats an entry.
+    ///
+    /// - Parameter number: The number of the line. The header is line 1.
     static func line(_ entry: WitnessEntry, number: Int) -> String {
         let body = body(of: entry)
         return "\(body) \(check(body, number))\n"
@@ -29,7 +31,10 @@ enum JournalText {
         }
     }
 
-    /// - Parameter line: without its end. - Returns: nil if it is not as it was written.
+    /// Parses an entry.
+    ///
+    /// - Parameter line: The line without its end.
+    /// - Returns: nil if the line is damaged.
     static func entry(_ line: ArraySlice<UInt8>, number: Int) -> WitnessEntry? {
         let words = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 4, words[1].count == 64 else { return nil }
@@ -43,30 +48,32 @@ enum JournalText {
             case "barred": Fingerprint(bytes).map { .barred($0, at: time) }
             default: nil
             }
-        // In its one spelling.
+        // Each entry has only one spelling.
         guard let entry, self.line(entry, number: number).utf8.dropLast().elementsEqual(line) else { return nil }
         return entry
     }
 
-    /// What was read.
+    /// The result of reading a journal.
     struct Content: Equatable {
         var revocations = Revocations()
-        /// Lines, the header among them.
+        /// The number of lines, with the header.
         var lines = 1
-        /// Octets up to where all is well; what follows is of an append that was cut short.
+        /// The length of the undamaged part in bytes. The rest belongs to an interrupted append.
         var length = 0
-        /// The same with their sum; of use when all was read.
+        /// The undamaged part with its checksum. It is set when everything was read.
         var extent = JournalExtent()
     }
 
     enum Damage: Error, Equatable {
-        /// The first line that is not as it was written.
+        /// The number of the first damaged line.
         case line(Int)
         /// The header is that of a later version.
         case newer
     }
 
-    /// - Parameter marked: how many octets were durable when the mark was written; nil if there is no mark.
+    /// Reads a journal.
+    ///
+    /// - Parameter marked: The length that was durable when the mark was written. Nil without a mark.
     static func read(_ bytes: [UInt8], marked: Int?) throws(Damage) -> Content {
         guard bytes.starts(with: header.utf8) else {
             throw bytes.starts(with: "attestgate revocations ".utf8) ? .newer : .line(1)
@@ -81,7 +88,7 @@ enum JournalText {
         }
         content.extent = JournalExtent(length: content.length, sum: Checksum.of(bytes.prefix(content.length)))
         guard content.length < bytes.count else { return content }
-        // An append that a crash cut short lies behind all that was ever marked. Without a mark: behind all that is well.
+        // An interrupted append is after everything that was marked. Without a mark it is after all undamaged lines.
         let isTorn = marked.map { content.length >= $0 } ?? !isWell(bytes, after: content)
         guard isTorn else { throw .line(content.lines + 1) }
         return content
@@ -92,7 +99,7 @@ enum JournalText {
         return (bytes[start..<end], end + 1)
     }
 
-    /// Whether any line is well behind the first that is not.
+    /// Returns whether any line after the first damaged one is undamaged.
     private static func isWell(_ bytes: [UInt8], after content: Content) -> Bool {
         var (offset, number) = (content.length, content.lines + 1)
         while let (line, end) = nextLine(bytes, offset) {
@@ -104,21 +111,22 @@ enum JournalText {
     }
 }
 
-/// What the revocation journal says in a line. Keys, not the store's numbers: those do not survive an import. Times are seconds since
-/// 1970-01-01T00:00:00Z.
+/// An entry of the revocation journal. Times are in seconds since 1970-01-01T00:00:00Z.
+///
+/// Entries contain keys instead of the store's numbers, because an import assigns new numbers.
 enum WitnessEntry: Equatable, Sendable {
     /// The device of a hardware key was revoked.
     case revoked(KeyID, at: Int64)
-    /// It was made good again.
+    /// The device of a hardware key was restored.
     case restored(KeyID, at: Int64)
-    /// The binding of an mTLS key has ended, or will: the time may lie ahead.
+    /// The binding of an mTLS key has ended, or will end at a future time.
     case ended(KeyID, at: Int64)
-    /// Devices of a person, by their pseudonym, are let in no more.
+    /// Devices of a person, given by a pseudonym, are no longer admitted.
     case barred(Fingerprint, at: Int64)
 }
 
 extension WitnessEntry {
-    /// What the journal should say of a device.
+    /// Returns the entries for the current state of a device.
     static func all(of details: DeviceDetails, at time: Int64) -> [WitnessEntry] {
         let key = details.device.identity.hardwareKey
         return [details.device.revokedAt.map { .revoked(key, at: $0) } ?? .restored(key, at: time)]
@@ -128,18 +136,18 @@ extension WitnessEntry {
     }
 }
 
-/// The whole content of a journal: all its lines applied in order.
+/// The content of a journal, as the result of all its entries in order.
 struct Revocations: Equatable, Sendable {
     private(set) var revoked: [KeyID: Int64] = [:]
     private(set) var ended: [KeyID: Int64] = [:]
     private(set) var barred: [Fingerprint: Int64] = [:]
 
-    /// Whether a line of it would say more than is said already.
+    /// Returns whether an entry adds information.
     func isNews(_ entry: WitnessEntry) -> Bool {
         switch entry {
         case .revoked(let key, _): revoked[key] == nil
         case .restored(let key, _): revoked[key] != nil
-        // An end that is set earlier than before is news.
+        // An earlier end replaces a later one.
         case .ended(let key, let time): ended[key].map { time < $0 } ?? true
         case .barred(let subject, _): barred[subject] == nil
         }
@@ -155,12 +163,12 @@ struct Revocations: Equatable, Sendable {
         }
     }
 
-    /// Whether something of this is not said there, or is to end later there.
+    /// Returns whether this has an entry that `said` lacks, or an earlier end.
     func saysMore(than said: Revocations) -> Bool { entries.contains(where: said.isNews) }
 
     var count: Int { revoked.count + ended.count + barred.count }
 
-    /// The fewest lines that say the same.
+    /// The minimal entries with the same result.
     var entries: some Sequence<WitnessEntry> {
         let revoked = revoked.lazy.map { WitnessEntry.revoked($0.key, at: $0.value) }
         let ended = ended.lazy.map { WitnessEntry.ended($0.key, at: $0.value) }
@@ -169,7 +177,7 @@ struct Revocations: Equatable, Sendable {
     }
 }
 
-/// CRC-32 as of IEEE 802.3 (zlib's): tells damage of a file from what was written. It keeps nobody from writing something else.
+/// CRC-32 of IEEE 802.3, as in zlib. It detects accidental damage, but not manipulation.
 enum Checksum {
     private static let table: [UInt32] = (0..<256).map { byte in
         (0..<8).reduce(UInt32(byte)) { value, _ in value & 1 == 1 ? 0xEDB8_8320 ^ (value >> 1) : value >> 1 }
@@ -177,12 +185,14 @@ enum Checksum {
 
     static func of(_ bytes: some Sequence<UInt8>) -> UInt32 { of(bytes, behind: 0) }
 
-    /// That of some bytes and of these behind them. - Parameter sum: that of the former; 0 if there are none.
+    /// Continues a checksum.
+    ///
+    /// - Parameter sum: The checksum of the bytes before these, or 0.
     static func of(_ bytes: some Sequence<UInt8>, behind sum: UInt32) -> UInt32 {
         ~bytes.reduce(~sum) { sum, byte in table[Int(UInt8(truncatingIfNeeded: sum) ^ byte)] ^ (sum >> 8) }
     }
 
-    /// Eight hexadecimal digits.
+    /// Returns the checksum as eight hexadecimal digits.
     static func text(of bytes: some Sequence<UInt8>) -> String { text(of(bytes)) }
 
     static func text(_ sum: UInt32) -> String {

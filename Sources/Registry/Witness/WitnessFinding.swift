@@ -1,21 +1,22 @@
-/// What the witness says of a store that is opened.
+/// The result of comparing a store with its witness.
 enum WitnessFinding: Equatable {
-    /// There was no journal yet: it is made from the store.
+    /// There was no journal. It is created from the store.
     case isFirst
-    /// The journal is gone, and nobody knows what it said.
+    /// The journal is lost, and its content is unknown.
     case isLost
-    /// The store has gone back, or is another one: all that the journal says is done to it once more.
+    /// The store went back in time, or is another store. All entries of the journal are repeated in it.
     ///
-    /// - needsEpoch: whether earlier proofs must be refused. False if another process has drawn a fresh epoch for the
-    ///   same move already.
+    /// - needsEpoch: Whether earlier proofs must be refused. It is false if another process has already drawn a fresh
+    ///   epoch for the same event.
     case wentBack(RollbackEvidence, needsEpoch: Bool)
-    /// The store is where it was, or ahead.
+    /// The store has its previous progress, or more.
     ///
-    /// - isBehind: whether the journal may lack something.
-    /// - isAhead: whether it may say something that the store does not: lines came after the mark was written.
+    /// - isBehind: Whether the journal may lack entries.
+    /// - isAhead: Whether the journal may have entries that the store lacks, because lines were appended after the
+    ///   mark.
     case isGood(isBehind: Bool, isAhead: Bool)
 
-    /// What was noticed.
+    /// The evidence that a store went back.
     enum RollbackEvidence: String {
         case noMark = "there is no commit mark beside the revocation journal"
         case otherStore = "it is another store than before"
@@ -26,18 +27,22 @@ enum WitnessFinding: Equatable {
         case otherRows = "it lacks revocations of the revocation journal, although no device was restored"
     }
 
+    /// Compares a store with its witness.
+    ///
     /// - Parameters:
-    ///   - journal: how it stands to the mark.
-    ///   - mark: nil if there is none that is whole.
-    ///   - isJournaled: whether the store has had a journal.
-    ///   - mayJoin: whether the journal may be one that others have for the same store, so that another is made.
-    ///   - lacks: whether the journal says something that the store does not. Asked last: it looks at all of both.
+    ///   - journal: The relation between the journal and the mark.
+    ///   - mark: The mark. Nil if none is intact.
+    ///   - isJournaled: Whether the store had a journal before.
+    ///   - mayJoin: Whether other gateways may have journals for the same store, so that a missing one is created.
+    ///   - lacks: Returns whether the journal has entries that the store lacks. It is called last, because it reads all
+    ///     of both.
     init(
         _ store: StoreProgress, isJournaled: Bool, journal: JournalCondition, mark: CommitMark?, mayJoin: Bool,
         lacks: () throws -> Bool
     ) rethrows {
         if journal == .missing {
-            // A mark was written beside a journal, whichever store is here now; or just before the very first one was made.
+            // A mark is written beside a journal of any store. A mark of length 0 is written just before the first
+            // journal.
             let hadJournal = isJournaled || mark.map { $0.journal.length > 0 } ?? false
             self = hadJournal && !mayJoin ? .isLost : .isFirst
             return
@@ -47,19 +52,19 @@ enum WitnessFinding: Equatable {
             return
         }
         if let reason = Self.reason(store, mark.progress) {
-            // What the store has lost stands in the journal; what the journal has lost too, nowhere.
+            // Entries that the store lost are in the journal. Entries that the journal lost too are nowhere.
             guard journal != .other else {
                 self = .isLost
                 return
             }
-            // Numbers of one store grow along its history, and over those of every history that was given up. One that is greater
-            // was drawn after the move.
+            // Epoch numbers of one store grow through all of its histories, so a greater number was drawn after the
+            // rollback.
             let isRenewed = store.store == mark.progress.store && store.epochNumber > mark.progress.epochNumber
             self = .wentBack(reason, needsEpoch: !isRenewed)
             return
         }
-        // All that was written down is of this standing, so what the store does not say of it was taken from the store. (Where the
-        // standing has moved on, an operator may have restored it.)
+        // All entries up to this standing are written, so the store has lost the missing ones. With a later standing an
+        // operator may have restored the devices.
         if store.standing == mark.progress.standing, try lacks() {
             self = .wentBack(.otherRows, needsEpoch: true)
             return

@@ -1,22 +1,22 @@
 internal import Vocabulary
 
-/// The witness's files, and what they say.
+/// The files of the witness with their content.
 struct WitnessKeeper: ~Copyable {
     private let settings: WitnessSettings
-    /// Nil as long as another process keeps the journal.
+    /// The lock on the journal. Nil while another process keeps the journal.
     private var lock: StoreLock?
     private var journal: JournalFile?
     private var marks: MarkFile
-    /// All that the journal says, and what it is still to say.
+    /// The entries of the journal, with those that are still to be written.
     private var revocations: Revocations
-    /// How the journal stood to its mark when it was opened. As marked once a store was compared with it: from then on nothing can be
-    /// lost that is not in memory.
+    /// The relation between the journal and its mark at the opening. It is `asMarked` after a comparison with a store,
+    /// because everything is in memory then.
     private var standing: JournalCondition
     private var backlog = WitnessBacklog()
     private var markFault: String?
 
     private static let slice = 500
-    /// How much later it may be, in seconds, before that alone is marked.
+    /// The time difference in seconds that requires a new mark by itself.
     private static let timePrecision: Int64 = 30
 
     init(_ settings: WitnessSettings) throws(StoreOpenError) {
@@ -33,7 +33,7 @@ struct WitnessKeeper: ~Copyable {
 
     var marked: StoreProgress? { marks.mark?.progress }
 
-    // MARK: - The store is opened
+    // MARK: - Opening of the store
 
     mutating func reconcile(
         _ store: some WitnessedStore, _ progress: StoreProgress, isJournaled: Bool, mayJoin: Bool
@@ -43,7 +43,7 @@ struct WitnessKeeper: ~Copyable {
         let written = revocations
         let finding = try WitnessFinding(
             progress, isJournaled: isJournaled, journal: standing, mark: marks.mark, mayJoin: mayJoin,
-            // Others may restore meanwhile.
+            // Another process may restore a device between the two reads.
             lacks: { try written.saysMore(than: said.all(of: store)) && store.standing() == progress.standing })
         let fresh = max(progress.epochNumber, marks.mark?.progress.epochNumber ?? 0) + 1
         var epoch: Int64?
@@ -73,15 +73,16 @@ struct WitnessKeeper: ~Copyable {
         return epoch
     }
 
-    /// As long as the clock was not set back it is right. What has ended when it was later stays ended.
+    /// Returns the current time, or the latest known time if the clock was set back. Bindings that ended by then stay
+    /// ended.
     private func readClock() -> Int64 {
         let (now, latest) = (settings.clock(), marks.mark?.time ?? 0)
         if latest - now > WitnessNotice.clockTolerance { settings.notice(.clockBehind(seconds: latest - now)) }
         return max(now, latest)
     }
 
-    /// Writes a mark before there is a journal, of no length: a crash between the two must not look like a mark that was lost, nor
-    /// like a journal.
+    /// Writes a mark of length 0 before the first journal. After a crash between the two, neither the mark nor the
+    /// journal looks lost.
     private mutating func begin(_ progress: StoreProgress) throws(StoreOpenError) {
         guard lock != nil else { return }
         do throws(WitnessFault) {
@@ -103,11 +104,11 @@ struct WitnessKeeper: ~Copyable {
         if !slice.isEmpty { try store.replay(slice, at: time) }
     }
 
-    /// Writes down what only the store says.
+    /// Writes the entries that only the store has.
     ///
     /// - Parameters:
-    ///   - said: all that it says.
-    ///   - isGood: whether it is known to be no older than the journal: what it does not revoke was restored then.
+    ///   - said: All entries of the store.
+    ///   - isGood: Whether the store is not older than the journal. Devices that it does not revoke were then restored.
     private mutating func complete(from said: Revocations, isGood: Bool, at time: Int64) throws {
         var news = said.entries.filter(revocations.isNews)
         if isGood {
@@ -123,7 +124,7 @@ struct WitnessKeeper: ~Copyable {
         }
     }
 
-    // MARK: - The store serves
+    // MARK: - Operation of the store
 
     mutating func append(_ entries: [WitnessEntry]) {
         var news: [WitnessEntry] = []
@@ -131,9 +132,9 @@ struct WitnessKeeper: ~Copyable {
             revocations.apply(entry)
             news.append(entry)
         }
-        // Without the lock, the process that keeps the journal learns of them from the store.
+        // Without the lock, the process that keeps the journal learns of the entries from the store.
         guard !news.isEmpty, lock != nil else { return }
-        // What waits already comes first, when its time comes.
+        // Waiting entries are written first, at their time.
         let isFirst = backlog.isEmpty
         backlog.add(news)
         if isFirst { write() }
@@ -156,8 +157,8 @@ struct WitnessKeeper: ~Copyable {
         report(markFault)
     }
 
-    /// Before another journal takes the place of the one that the mark knows: a crash between the two must not look like a journal that
-    /// was exchanged.
+    /// Marks only the header before another journal replaces the marked one. After a crash between the two, the journal
+    /// does not look exchanged.
     private mutating func forgetExtent() throws(WitnessFault) {
         guard let mark = marks.mark, mark.journal.length > 0 else { return }
         try marks.write(
@@ -168,7 +169,9 @@ struct WitnessKeeper: ~Copyable {
     private static let headerLength = JournalText.header.utf8.count
     private static let headerSum = Checksum.of(JournalText.header.utf8)
 
-    /// - Parameter fault: why something cannot be written; nil if everything is.
+    /// Reports a change of health.
+    ///
+    /// - Parameter fault: The reason why something cannot be written. Nil if everything is written.
     private func report(_ fault: String?) {
         let wasComplete = settings.health.isComplete
         settings.health.isComplete = fault == nil
@@ -189,7 +192,7 @@ struct WitnessKeeper: ~Copyable {
     mutating func mark(_ progress: StoreProgress, isSynced: Bool) {
         guard lock != nil else { return }
         var progress = progress
-        // What the journal does not hold is not passed: the store is compared with it when it is opened next.
+        // The mark does not pass entries that the journal lacks, so that the next opening compares both.
         if !backlog.isEmpty || journal?.isInPlace != true {
             let last = marks.mark?.progress
             progress.standing = last?.store == progress.store ? min(last?.standing ?? -1, progress.standing) : -1
@@ -211,7 +214,7 @@ struct WitnessKeeper: ~Copyable {
         }
     }
 
-    /// Takes the journal over from the process that has kept it, if that has ended.
+    /// Takes over the journal after the process that kept it has ended.
     private mutating func takeOver() {
         guard let taken = try? StoreLock(path: settings.path) else { return }
         lock = consume taken
@@ -219,23 +222,23 @@ struct WitnessKeeper: ~Copyable {
             marks = try MarkFile(settings.markPath)
             guard let content = try WitnessOpening.Journal(settings.path, marks.mark)?.content else { return }
             journal = try JournalFile(opening: settings.path, content)
-            // What this process did meanwhile, and the other did not hear of any more.
+            // The other process has not seen the latest entries of this one.
             let own = revocations
             revocations = content.revocations
             append(Array(own.entries))
         } catch {
-            // Made again from memory, with the next tick.
+            // The next tick rewrites the journal from memory.
             journal = nil
         }
     }
 }
 
-/// What lies in the witness's files when a process comes.
+/// The state of the witness's files when a process opens them.
 struct WitnessOpening: ~Copyable {
-    /// Nil if another process keeps the journal.
+    /// The lock. Nil while another process keeps the journal.
     var lock: StoreLock?
     var marks: MarkFile
-    /// Nil if there is no journal, or another process keeps it.
+    /// The journal. Nil if there is none, or another process keeps it.
     var journal: JournalFile?
     let revocations: Revocations
     let standing: JournalCondition
@@ -265,12 +268,14 @@ struct WitnessOpening: ~Copyable {
         do throws(WitnessFault) { return try body() } catch { throw .revocations(path: path, detail: error.detail) }
     }
 
-    /// A journal as it was found.
+    /// A journal that was read.
     struct Journal {
         let content: JournalText.Content
         let standing: JournalCondition
 
-        /// Nil if there is none. - Parameter mark: the one beside it; nil if there is none.
+        /// Reads a journal. Returns nil if there is none.
+        ///
+        /// - Parameter mark: The mark beside the journal. Nil without one.
         init?(_ path: String, _ mark: CommitMark?) throws(WitnessFault) {
             guard let bytes = try JournalFile.read(path) else { return nil }
             do throws(JournalText.Damage) {
@@ -298,17 +303,17 @@ struct WitnessOpening: ~Copyable {
     }
 }
 
-/// What is still to be written, and when that is tried again.
+/// Entries that are still to be written, with the time of the next attempt.
 struct WitnessBacklog {
     private(set) var entries: [WitnessEntry] = []
-    /// Whether there are more entries than are kept here: the whole journal is then rewritten.
+    /// Whether there are too many entries to keep. The whole journal is then rewritten.
     private(set) var isTooLong = false
-    /// Ticks until the next attempt, and between that and the one after.
+    /// The number of ticks until the next attempt.
     private var pause = 0
     private var nextPause = 1
 
     private static let limit = 1_024
-    /// At two ticks a second: half a minute.
+    /// Half a minute at two ticks a second.
     private static let longestPause = 60
 
     var isEmpty: Bool { entries.isEmpty && !isTooLong }
@@ -336,7 +341,7 @@ struct WitnessBacklog {
     }
 }
 
-/// All that a store says of keys that are no good, read once while it is compared with the journal, however often it is asked for.
+/// All revocations of a store, read at most once while it is compared with the journal.
 final class StoreRevocations {
     private var said: Revocations?
 
@@ -348,6 +353,6 @@ final class StoreRevocations {
         return found
     }
 
-    /// The store says more than before.
+    /// Discards the entries, because the store has changed.
     func forget() { said = nil }
 }

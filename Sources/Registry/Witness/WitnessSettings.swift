@@ -2,19 +2,19 @@ internal import EventLoop
 internal import Glibc
 internal import Synchronization
 
-/// Where the witness of a store lies, and what it may do.
+/// The location of a store's witness, and its permissions.
 public struct WitnessSettings: Sendable {
-    /// The revocation journal; the commit mark lies beside it.
+    /// The path of the revocation journal. The commit mark is beside it.
     public var path: String
-    /// Whether a lost journal may be made again, and its contents be forgotten.
+    /// Whether a lost journal may be created again without its entries.
     public var acceptsLoss: Bool
-    /// Whether a lost store may be made again, without devices.
+    /// Whether a lost store may be created again without devices.
     public var acceptsLostStore: Bool
-    /// Whether another process may still keep the journal for the same store: it does so until it ends.
+    /// Whether another process may still keep the journal for the same store until it ends.
     public var mayShare: Bool
-    /// Called on whichever thread has the store.
+    /// Receives notices, on the thread that uses the store.
     public var notice: @Sendable (WitnessNotice) -> Void
-    /// Seconds since 1970-01-01T00:00:00Z.
+    /// Returns the current time, in seconds since 1970-01-01T00:00:00Z.
     var clock: @Sendable () -> Int64 = { WallClock.seconds }
     let health = WitnessHealth()
 
@@ -31,7 +31,8 @@ public struct WitnessSettings: Sendable {
 
     var markPath: String { path + ".mark" }
 
-    /// Whether there was a store before. Both files are made after the tables of the first one are durable, so either tells.
+    /// Returns whether there was a store before. Both files are created after the tables of the first store are
+    /// durable, so either is evidence.
     func knowsStore() throws(StoreOpenError) -> Bool {
         try StoreFile.requireOrdinary(path, markPath)
         do throws(WitnessFault) {
@@ -43,39 +44,39 @@ public struct WitnessSettings: Sendable {
     }
 }
 
-/// What the witness has to say, for logs.
+/// A notice of the witness for logs.
 public enum WitnessNotice: Equatable, Sendable {
-    /// The store has gone back, or has moved; what the journal says was done to it.
+    /// The store went back or has moved. The entries of the journal were repeated.
     case wentBack(reason: String, isEpochFresh: Bool)
-    /// There was no journal; one was created from the store, and a new epoch started.
+    /// The journal was missing. It was created from the store, and a new epoch started.
     case lossAccepted(path: String)
-    /// There was no store any more; one without devices was made.
+    /// The store was missing. One without devices was created.
     case storeMade(String)
-    /// The journal is not the one that the mark knows, or an earlier copy; what it lacks was taken from the store.
+    /// The journal is not the marked one, or is an earlier copy. Missing entries were taken from the store.
     case journalExchanged(path: String)
-    /// The clock was set back, by so many seconds at least.
+    /// The clock was set back by at least this number of seconds.
     case clockBehind(seconds: Int64)
-    /// The clock of the database and ours are so many seconds apart.
+    /// The clocks of the database and of this machine differ by this number of seconds.
     case clocksApart(seconds: Int64)
-    /// No admission token passes for so many seconds, more than any token lives.
+    /// No admission token is accepted for this number of seconds, more than the lifetime of a token.
     case tokensRefused(seconds: Int64)
-    /// Revocations stand, and are not in the journal yet.
+    /// Revocations are in force but not in the journal yet.
     case cannotWrite(String)
     case writesAgain
 }
 
 extension WitnessNotice {
-    /// How far clocks may differ before a notice reports it, in seconds.
+    /// The difference between clocks above which a notice is made, in seconds.
     static let clockTolerance: Int64 = 30
 
-    /// Nil where the clocks agree, as far as matters.
+    /// Creates a notice about clocks. Returns nil if they agree within the tolerance.
     init?(clock: Int64, database: Int64) {
         let seconds = abs(clock - database)
         guard seconds > Self.clockTolerance else { return nil }
         self = .clocksApart(seconds: seconds)
     }
 
-    /// Nil where it is not longer than tokens live.
+    /// Creates a notice about refused tokens. Returns nil if the time is not longer than the lifetime of a token.
     init?(tokensRefusedUntil end: Int64, at time: Int64) {
         guard end - time > SingleUse.longestTokenLife + Self.clockTolerance else { return nil }
         self = .tokensRefused(seconds: end - time)
@@ -83,7 +84,7 @@ extension WitnessNotice {
 }
 
 extension WitnessNotice: CustomStringConvertible {
-    /// For people.
+    /// The text for logs.
     public var description: String {
         switch self {
         case .wentBack(let reason, let isEpochFresh):
@@ -113,7 +114,7 @@ extension WitnessNotice: CustomStringConvertible {
     }
 }
 
-/// Whether the journal holds everything, for other threads.
+/// The completeness of the journal, for other threads.
 final class WitnessHealth: Sendable {
     private let complete = Atomic<Bool>(true)
     private let drawn = Atomic<Bool>(false)
@@ -130,11 +131,13 @@ final class WitnessHealth: Sendable {
     }
 }
 
-/// A call of the system that failed.
+/// A failed system call.
 struct WitnessFault: Error {
     let detail: String
 
-    /// - Parameter doing: what was tried, for people. Takes the reason from `errno`.
+    /// Creates a fault with the reason from `errno`.
+    ///
+    /// - Parameter doing: The failed action, for messages.
     static func last(_ doing: String) -> WitnessFault {
         WitnessFault(detail: "cannot \(doing): \(String(cString: strerror(errno)))")
     }
