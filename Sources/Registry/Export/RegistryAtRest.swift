@@ -49,7 +49,7 @@ public final class RegistryAtRest {
                     throw RegistryLoadError.failed("\(store.path): \(store.lastFault ?? "\(error)")")
                 }
             case .database(let database):
-                return try database.exportPage(from: cursor, limit: ExportPage.rows, at: time)
+                return try DatabaseExporter(database).exportPage(from: cursor, limit: ExportPage.rows, at: time)
             }
         } catch let error as RegistryLoadError {
             throw error
@@ -77,7 +77,7 @@ public final class RegistryAtRest {
     ) throws(RegistryLoadError) {
         switch place {
         case .file(let store): _ = try store.load(at: time, fill)
-        case .database(let database): try database.load(at: time, fill)
+        case .database(let database): try DatabaseLoader.load(into: database, at: time, fill)
         }
     }
 }

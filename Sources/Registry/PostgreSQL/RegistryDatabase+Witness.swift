@@ -88,23 +88,24 @@ extension RegistryDatabase: WitnessedStore {
     // MARK: - What the journal knows, and the database does not
 
     func replay(_ entries: [WitnessEntry], at time: Int64) throws {
+        let devices = DatabaseDevices(self)
         try transaction(.changing) {
             for entry in try lacking(entries, at: time) {
                 switch entry {
                 case .revoked(let key, let then):
-                    if let device = try device(withHardwareKey: key) {
-                        try revokeRow(device, then)
+                    if let device = try devices.device(withHardwareKey: key) {
+                        try devices.revokeRow(device, then)
                     } else {
                         try bar(key, .hardware, then)
                     }
                 case .restored: break
                 case .ended(let key, let end):
-                    if let device = try device(ofBinding: key) {
+                    if let device = try devices.device(ofBinding: key) {
                         try self.end(key, of: device, end, time)
                     } else {
                         try bar(key, .mTLS, end)
                     }
-                case .barred(let subject, let then): _ = try revokeSubjectRows(subject, then)
+                case .barred(let subject, let then): _ = try devices.revokeSubjectRows(subject, then)
                 }
             }
         }

@@ -249,4 +249,179 @@ final class RegistryDatabase {
     func changeStanding(of device: DeviceID) throws {
         _ = try run("UPDATE counter SET standing = standing + 1 WHERE device = $1", [.device(device)])
     }
+
+    // MARK: - Decisions
+
+    /// What was made of a look.
+    enum Decision<Result> {
+        /// Nothing is written.
+        case refused(Result)
+        /// - noting: the device whose change is announced to other gateways; nil if none is.
+        /// - reading: what comes of it, by what the statements have answered.
+        case write([DatabaseStatement], noting: DeviceID?, reading: ([DatabaseResult]) throws -> Result)
+    }
+
+    /// In one transaction, with the promises of `transaction`.
+    ///
+    /// - Parameters:
+    ///   - purpose: `changing` for whatever notes a change.
+    ///   - decide: is given the answers of `looks`; called again where something has to be tried again.
+    func decide<Result>(
+        _ purpose: Purpose, by looks: [DatabaseStatement], at time: Int64,
+        _ decide: ([DatabaseResult]) throws -> Decision<Result>
+    ) throws -> Result {
+        try retrying {
+            switch try look(purpose, looks, decide) {
+            case .refused(let result):
+                _ = try execute("ROLLBACK")
+                return result
+            case .write(let statements, let noting, let reading):
+                return try reading(try write(statements, noting: noting, at: time))
+            }
+        }
+    }
+
+    private func look<Result>(
+        _ purpose: Purpose, _ looks: [DatabaseStatement], _ decide: ([DatabaseResult]) throws -> Decision<Result>
+    ) throws -> Decision<Result> {
+        var statements = [DatabaseStatement(Self.beginWriting)]
+        // Takes no snapshot: what is looked at after it is what is there after the wait.
+        if purpose == .changing, kind.locksTables { statements.append(DatabaseStatement(Self.lock)) }
+        let begin = statements.count
+        do {
+            return try decide([DatabaseResult](try run(statements + looks)[begin...]))
+        } catch {
+            try undo(after: error)
+            throw error
+        }
+    }
+
+    /// With the end of the transaction: nobody waits for the way that its answer takes.
+    private func write(
+        _ changes: [DatabaseStatement], noting device: DeviceID?, at time: Int64
+    ) throws -> [DatabaseResult] {
+        var statements = changes
+        if let device {
+            statements.append(Self.note(device, at: time))
+            if kind.notifies { statements.append(DatabaseStatement(Self.notify)) }
+        }
+        statements.append(DatabaseStatement(Self.commit))
+        // What fails here was not sent, so nothing is unknown of it.
+        do { try connection.prepare(statements, patience: settings.limits.answering) } catch {
+            try undo(after: error)
+            throw error
+        }
+        let warnings = connection.warnings
+        let results: [DatabaseResult]
+        // It may have been committed, whatever became of the answer.
+        do { results = try connection.run(statements, patience: settings.limits.answering) } catch {
+            throw Self.trouble(ofCommit: error)
+        }
+        if let fault = results.last?.fault {
+            guard results.count < statements.count else { throw Self.trouble(ofCommit: fault) }
+            try undo(after: fault)
+            throw fault
+        }
+        try check(commit: results[statements.count - 1], warningsBefore: warnings)
+        if device != nil { hasNoted(try results[changes.count].integer(0, 0)) }
+        return [DatabaseResult](results[..<changes.count])
+    }
+
+    private func undo(after error: any Error) throws {
+        // A connection that has failed undoes it by its end.
+        if let fault = error as? DatabaseFault, fault.state.isEmpty { return }
+        _ = try execute("ROLLBACK")
+    }
+
+    // MARK: - Secret
+
+    /// Its check value; nil if none was ever shown.
+    func secretCheck() throws -> Fingerprint? {
+        let row = try run("SELECT secret_check FROM store")
+        guard row.rows == 1 else { throw UnreadableRow(table: "store") }
+        guard let bytes = row.optionalBytes(0, 0) else { return nil }
+        guard let check = Fingerprint(bytes) else { throw UnreadableRow(table: "store") }
+        return check
+    }
+
+    /// Before anybody uses the database with the secret. Of gateways that start together, each with a secret of its own, one is first.
+    func confirm(_ claim: SecretClaim) throws {
+        let (store, check) = try transaction(.changing) {
+            let store = SecretClaim.Registered(
+                check: try secretCheck(), isPopulated: try isPopulated(), isShared: true, name: settings.name)
+            let check = try claim.check(for: store)
+            if check != store.check {
+                _ = try run("UPDATE store SET secret_check = $1", [.bytes(check.bytes)])
+            }
+            return (store, check)
+        }
+        claim.confirm(check, in: store)
+    }
+
+    // MARK: - Others
+
+    /// Others who use the database, by what they call themselves.
+    func otherUsers() throws -> Int {
+        guard kind == .postgresql else { return 0 }
+        return Int(
+            try run(
+                """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = 'attestgate' AND pid <> pg_backend_pid()
+                """
+            ).integer(0, 0))
+    }
+
+    /// Writes down values that are spent in memory, and may or may not be here.
+    func pay(_ owed: [DeviceID: [UInt32]]) throws {
+        for (device, values) in owed.sorted(by: { $0.key < $1.key }) {
+            try transaction(.unordered) {
+                let row = try run("SELECT highest, bits FROM counter WHERE device = $1 FOR UPDATE", [.device(device)])
+                guard row.rows == 1 else { return }
+                var window = try row.window(0, 0)
+                // Further behind than the window reaches counts as spent anyway.
+                for value in values { _ = window.accept(value, mode: .unspent) }
+                _ = try run(
+                    "UPDATE counter SET highest = $1, bits = $2 WHERE device = $3",
+                    [.integer(Int64(window.highest)), .bytes(window.bits), .device(device)])
+            }
+        }
+    }
+}
+
+/// Whether what the database calls committed is on disk, and stays when it fails over.
+private struct DatabaseDurability {
+    private let database: RegistryDatabase
+
+    init(_ database: RegistryDatabase) {
+        self.database = database
+    }
+
+    func check() throws {
+        // The others replicate by consensus and have nothing to be set.
+        guard database.kind == .postgresql else { return }
+        for name in ["fsync", "full_page_writes"] where try setting(name) != "on" {
+            throw refusal("\(name) must be on")
+        }
+        let commit = try setting("synchronous_commit")
+        guard database.settings.hosts.count > 1 else {
+            if commit == "off" { throw refusal("synchronous_commit must not be off") }
+            return
+        }
+        // Another host may be promoted: it must have everything that was acknowledged.
+        guard ["on", "remote_apply"].contains(commit) else {
+            throw refusal("with several hosts synchronous_commit must be on or remote_apply, not \(commit)")
+        }
+        guard try !setting("synchronous_standby_names").isEmpty else {
+            throw refusal("with several hosts synchronous_standby_names must not be empty")
+        }
+    }
+
+    private func setting(_ name: String) throws -> String {
+        try database.run("SELECT current_setting($1)", [.text(name)]).text(0, 0)
+    }
+
+    private func refusal(_ detail: String) -> StoreOpenError {
+        .failed(path: database.settings.name, detail: detail)
+    }
 }

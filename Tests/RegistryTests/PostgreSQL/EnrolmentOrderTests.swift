@@ -33,11 +33,11 @@ struct EnrolmentOrderTests {
         _ number: Int, _ database: RegistryDatabase, admission: AdmissionGrant = .open
     ) throws -> KeyBindingVerdict {
         let epoch = database.identity.epoch
-        _ = try database.initialize(
+        _ = try DatabaseEnrolment(database).initialize(
             InstanceRegistration(
                 identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                 nonce: Fixture.nonce(number), epoch: epoch), at: 1_000)
-        return try database.bindKey(binding(number, epoch, admission), at: 1_000) { _ in }
+        return try DatabaseEnrolment(database).bindKey(binding(number, epoch, admission), at: 1_000) { _ in }
     }
 
     private static func binding(_ number: Int, _ epoch: RandomID, _ admission: AdmissionGrant) -> BindingRequest {
@@ -79,8 +79,8 @@ struct EnrolmentOrderTests {
                 let verdict = try Self.enrol(100 * number + index, database)
                 let details = try #require(verdict.details)
                 guard index % 5 == 0 else { continue }
-                _ = try database.revoke(details.device.id, at: 1_001)
-                _ = try database.restore(details.device.id, at: 1_002)
+                _ = try DatabaseDevices(database).revoke(details.device.id, at: 1_001)
+                _ = try DatabaseDevices(database).restore(details.device.id, at: 1_002)
             }
         }
         #expect(try place.execute("SELECT count(*) FROM change").text(0, 0) == "\(all)")
@@ -130,7 +130,7 @@ struct EnrolmentOrderTests {
         _ = try Self.database(settings)
         try atOnce(1..<7) { number in
             let database = try Self.database(settings)
-            let verdict = try database.initialize(
+            let verdict = try DatabaseEnrolment(database).initialize(
                 InstanceRegistration(
                     identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                     nonce: Fixture.nonce(1), epoch: database.identity.epoch), at: 1_000)

@@ -114,7 +114,7 @@ struct ClockTests {
                 + "('02', \(now - 600))) AS used (v, e)")
         let settings = place.server.settings(place.database)
         let database = try RegistryDatabase(atRest: settings, making: false, isLoading: false)
-        _ = try database.expire(at: now + 400 * Self.day)
+        _ = try DatabaseUpkeep(database).expire(at: now + 400 * Self.day)
         let left = try place.execute("SELECT expires_at FROM used_token")
         #expect(left.rows == 1)
         #expect(try place.execute("SELECT tokens_removed FROM store").text(0, 0) == "\(now - 600)")

@@ -1,13 +1,19 @@
 internal import Vocabulary
 
-// What the database knows, page by page, in a form that every store takes. A page is one snapshot.
-extension RegistryDatabase {
+/// Reads exports page by page. A page is read in one transaction.
+struct DatabaseExporter {
+    private let database: RegistryDatabase
+
+    init(_ database: RegistryDatabase) {
+        self.database = database
+    }
+
     /// - Parameters:
     ///   - limit: rows at most.
     ///   - time: of the export, for the head; seconds since 1970-01-01T00:00:00Z.
     func exportPage(from cursor: ExportCursor, limit: Int, at time: Int64) throws -> ExportPage {
-        try transaction(.reading) {
-            let store = try run("SELECT id, revocation_list, tokens_removed, secret_check FROM store")
+        try database.transaction(.reading) {
+            let store = try database.run("SELECT id, revocation_list, tokens_removed, secret_check FROM store")
             guard store.rows == 1, let id = RandomID(store.bytes(0, 0)) else { throw UnreadableRow(table: "store") }
             var records: [ExportRecord] = []
             if cursor == .start {
@@ -36,7 +42,7 @@ extension RegistryDatabase {
 
     /// - Returns: and the number of the last one; nil if there are no more.
     private func exportDevices(after number: Int64, _ limit: Int) throws -> ([ExportedDevice], Int64?) {
-        let rows = try run(
+        let rows = try database.run(
             """
             SELECT \(DeviceIdentity.databaseColumns), bits, digest, certificate_key, content, risk_metric, created_at,
                 next_at, asked_at, outcome, failures, os_version
@@ -70,7 +76,7 @@ extension RegistryDatabase {
 
     private func addBindings(to devices: inout [ExportedDevice], _ numbers: [Int64]) throws {
         let places = Dictionary(uniqueKeysWithValues: zip(numbers, devices.indices))
-        let rows = try run(
+        let rows = try database.run(
             "SELECT \(Binding.databaseColumns) FROM binding WHERE device = ANY($1) ORDER BY device, created_at, key",
             [.integers(numbers)])
         for row in 0..<rows.rows {
@@ -108,7 +114,7 @@ extension RegistryDatabase {
         let after: [DatabaseValue] =
             cursor.section == .barredKeys
             ? [.bytes(cursor.barred.key), .text(cursor.barred.kind)] : [.bytes(cursor.after)]
-        let rows = try run(
+        let rows = try database.run(
             cursor.section.exportQuery(parameters: ("$1", "$2", "$3")), after + [.integer(Int64(limit))])
         let records = try (0..<rows.rows).map { try exportRecord(cursor.section, rows, $0) }
         guard rows.rows == limit, let last = records.last else { return (records, nil) }

@@ -1,31 +1,37 @@
 internal import Vocabulary
 
-// What operators do. Times are seconds since 1970-01-01T00:00:00Z.
-extension RegistryDatabase {
+/// The operations of operators on devices. Times are in seconds since 1970-01-01T00:00:00Z.
+struct DatabaseDevices {
+    private let database: RegistryDatabase
+
+    init(_ database: RegistryDatabase) {
+        self.database = database
+    }
+
     func register(_ identity: DeviceIdentity, binding key: KeyID?, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
+        try database.transaction(.changing) {
             if try device(withHardwareKey: identity.hardwareKey) != nil { throw StoreError.keyRegistered }
             if let key, try isTaken(key) { throw StoreError.keyBound }
             let id = try insertRow(identity, showing: [], activatedAt: time, time)
             // Known to have been revoked: it comes in as what it was, and an operator may restore it.
             if try isBarred(identity.hardwareKey, .hardware) {
-                _ = try run("UPDATE device SET revoked_at = $1 WHERE id = $2", [.integer(time), .device(id)])
+                _ = try database.run("UPDATE device SET revoked_at = $1 WHERE id = $2", [.integer(time), .device(id)])
             }
             if let key {
                 try insertBinding(key, id, time)
-                try note(id, at: time)
+                try database.note(id, at: time)
             }
             return try existing(id)
         }
     }
 
     func device(withHardwareKey key: KeyID) throws -> DeviceID? {
-        let row = try run("SELECT id FROM device WHERE hardware_key = $1", [.key(key)])
+        let row = try database.run("SELECT id FROM device WHERE hardware_key = $1", [.key(key)])
         return row.rows == 0 ? nil : try row.device(0, 0, "device")
     }
 
     func device(ofBinding key: KeyID) throws -> DeviceID? {
-        let row = try run("SELECT device FROM binding WHERE key = $1", [.key(key)])
+        let row = try database.run("SELECT device FROM binding WHERE key = $1", [.key(key)])
         return row.rows == 0 ? nil : try row.device(0, 0, "binding")
     }
 
@@ -35,51 +41,17 @@ extension RegistryDatabase {
     func insertRow(
         _ identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
     ) throws -> DeviceID {
-        let rows = Self.rows(of: identity, showing: shown, activatedAt: activation, time)
-        return try run(rows)[0].device(0, 0, "device")
-    }
-
-    /// - Returns: statements, the first of which answers with the device's number.
-    static func rows(
-        of identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
-    ) -> [DatabaseStatement] {
-        let window = CounterWindow()
-        return [
-            DatabaseStatement(
-                """
-                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
-                VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
-                """,
-                [
-                    .key(identity.hardwareKey), .text(identity.app.description), .text(identity.platform.rawValue),
-                    .text(identity.environment.rawValue), .bytes(identity.point.bytes), .integer(time),
-                    .integer(activation),
-                ]),
-            DatabaseStatement(
-                """
-                INSERT INTO counter (device, highest, bits, shown_extensions)
-                SELECT id, $2::bigint, $3::bytea, $4::bigint FROM device WHERE hardware_key = $1
-                """,
-                [
-                    .key(identity.hardwareKey), .integer(Int64(window.highest)), .bytes(window.bits),
-                    .integer(Int64(shown.rawValue)),
-                ]),
-        ]
+        let rows = DeviceStatements.rows(of: identity, showing: shown, activatedAt: activation, time)
+        return try database.run(rows)[0].device(0, 0, "device")
     }
 
     /// - Parameter key: one that never was bound.
     func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64) throws {
-        _ = try run([Self.row(ofBinding: key, device, time)])
-    }
-
-    static func row(ofBinding key: KeyID, _ device: DeviceID, _ time: Int64) -> DatabaseStatement {
-        DatabaseStatement(
-            "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
-            [.key(key), .device(device), .integer(time)])
+        _ = try database.run([DeviceStatements.row(ofBinding: key, device, time)])
     }
 
     func bind(_ key: KeyID, to device: DeviceID, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
+        try database.transaction(.changing) {
             switch try existing(device).device.state {
             case .revoked: throw StoreError.deviceRevoked
             case .pending: throw StoreError.devicePending
@@ -87,64 +59,64 @@ extension RegistryDatabase {
             }
             if try isTaken(key) { throw StoreError.keyBound }
             try insertBinding(key, device, time)
-            try note(device, at: time)
+            try database.note(device, at: time)
             return try existing(device)
         }
     }
 
     func endBinding(_ key: KeyID, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
+        try database.transaction(.changing) {
             guard let device = try device(ofBinding: key) else { throw StoreError.bindingUnknown }
-            let ended = try run(
+            let ended = try database.run(
                 "UPDATE binding SET ended_at = $1 WHERE key = $2 AND ended_at IS NULL", [.integer(time), .key(key)])
             if ended.changed == 1 {
-                try changeStanding(of: device)
-                try note(device, ended: key, at: time)
+                try database.changeStanding(of: device)
+                try database.note(device, ended: key, at: time)
             }
             return try existing(device)
         }
     }
 
     func revoke(_ device: DeviceID, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
+        try database.transaction(.changing) {
             try revokeRow(device, time)
             return try existing(device)
         }
     }
 
     func revokeRow(_ device: DeviceID, _ time: Int64) throws {
-        let revoked = try run(
+        let revoked = try database.run(
             "UPDATE device SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
             [.integer(time), .device(device)])
         guard revoked.changed == 1 else { return }
-        try changeStanding(of: device)
-        try note(device, at: time)
+        try database.changeStanding(of: device)
+        try database.note(device, at: time)
     }
 
     func restore(_ device: DeviceID, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
-            let restored = try run("UPDATE device SET revoked_at = NULL WHERE id = $1", [.device(device)])
+        try database.transaction(.changing) {
+            let restored = try database.run("UPDATE device SET revoked_at = NULL WHERE id = $1", [.device(device)])
             if restored.changed == 1 {
                 // Its receipt is looked at again: nobody has while it was revoked. NULL stays: of no use any more.
-                _ = try run(
+                _ = try database.run(
                     "UPDATE receipt SET next_at = $1 WHERE device = $2 AND next_at > $1",
                     [.integer(time), .device(device)])
-                _ = try run(
+                _ = try database.run(
                     """
                     DELETE FROM barred_key
                     WHERE kind = 'hardware' AND key = (SELECT hardware_key FROM device WHERE id = $1)
                     """, [.device(device)])
-                try changeStanding(of: device)
-                try note(device, at: time)
+                try database.changeStanding(of: device)
+                try database.note(device, at: time)
             }
             return try existing(device)
         }
     }
 
     func approve(_ device: DeviceID, at time: Int64) throws -> DeviceDetails {
-        try transaction(.changing) {
+        try database.transaction(.changing) {
             guard try existing(device).device.state != .revoked else { throw StoreError.deviceRevoked }
-            _ = try run(
+            _ = try database.run(
                 "UPDATE device SET approved_at = $1 WHERE id = $2 AND approved_at IS NULL AND activated_at IS NULL",
                 [.integer(time), .device(device)])
             return try existing(device)
@@ -153,15 +125,15 @@ extension RegistryDatabase {
 
     /// - Returns: the devices that were not revoked before.
     func revokeSubject(_ subject: Fingerprint, at time: Int64) throws -> [DeviceDetails] {
-        try transaction(.changing) { try revokeSubjectRows(subject, time).map { try existing($0) } }
+        try database.transaction(.changing) { try revokeSubjectRows(subject, time).map { try existing($0) } }
     }
 
     /// - Returns: the devices that were not revoked before.
     func revokeSubjectRows(_ subject: Fingerprint, _ time: Int64) throws -> [DeviceID] {
-        _ = try run(
+        _ = try database.run(
             "INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2) ON CONFLICT (subject) DO NOTHING",
             [.bytes(subject.bytes), .integer(time)])
-        let rows = try run(
+        let rows = try database.run(
             "SELECT id FROM device WHERE subject = $1 AND revoked_at IS NULL ORDER BY id", [.bytes(subject.bytes)])
         return try (0..<rows.rows).map { row in
             let device = try rows.device(row, 0, "device")
@@ -170,14 +142,9 @@ extension RegistryDatabase {
         }
     }
 
-    /// Finds a row if the person is barred.
-    static func look(atRevoked subject: Fingerprint) -> DatabaseStatement {
-        DatabaseStatement("SELECT 1::bigint FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)])
-    }
-
     /// - Parameter isPending: whether only pending ones are wanted.
     func devices(after: DeviceID?, limit: Int, isPending: Bool) throws -> [Device] {
-        let rows = try run(
+        let rows = try database.run(
             """
             SELECT \(DeviceIdentity.databaseColumns) FROM \(DeviceIdentity.databaseTables)
             WHERE device.id > $1 \(isPending ? "AND activated_at IS NULL AND revoked_at IS NULL" : "")
@@ -187,7 +154,7 @@ extension RegistryDatabase {
     }
 
     func count(after: DeviceID?, limit: Int) throws -> DeviceCount {
-        let counted = try run(
+        let counted = try database.run(
             """
             SELECT \(DeviceCount.columns) FROM
             (SELECT id, revoked_at, activated_at FROM device WHERE id > $1 ORDER BY id LIMIT $2) AS looked_at
@@ -199,8 +166,11 @@ extension RegistryDatabase {
     }
 
     func show(_ selector: DeviceSelector) throws -> DeviceDetails {
-        try transaction(.reading) {
-            if let details = try Self.details(try run(Self.details(of: selector))[...]) { return details }
+        try database.transaction(.reading) {
+            if let details = try DeviceStatements.details(try database.run(DeviceStatements.details(of: selector))[...])
+            {
+                return details
+            }
             if case .binding = selector { throw StoreError.bindingUnknown }
             throw StoreError.deviceUnknown
         }
@@ -208,8 +178,53 @@ extension RegistryDatabase {
 
     /// In a transaction, which makes the answers one.
     func existing(_ id: DeviceID) throws -> DeviceDetails {
-        let answers = try run(Self.details(of: .id(id)))
-        guard let details = try Self.details(answers[...]) else { throw StoreError.deviceUnknown }
+        let answers = try database.run(DeviceStatements.details(of: .id(id)))
+        guard let details = try DeviceStatements.details(answers[...]) else { throw StoreError.deviceUnknown }
         return details
+    }
+
+    // MARK: - Keys
+
+    func isBarred(_ key: KeyID, _ kind: BarredKeyKind) throws -> Bool {
+        try database.run([DeviceStatements.look(atBarred: key, kind)])[0].rows > 0
+    }
+
+    /// Whether the mTLS key is or was bound, as far as anybody knows.
+    func isTaken(_ key: KeyID) throws -> Bool {
+        try database.run(DeviceStatements.looks(atTaken: key)).contains { $0.rows > 0 }
+    }
+
+    // MARK: - Certificates
+
+    func revokedCertificates(
+        after: CertificateSerial?, limit: Int, at time: Int64
+    ) throws -> RevokedCertificatePage {
+        let rows = try database.run(
+            """
+            SELECT serial, not_after, revoked_at, ended_at, ends_at
+            FROM (SELECT * FROM issued_certificate WHERE serial > $1 ORDER BY serial LIMIT $2) AS page
+            JOIN binding ON binding.key = page.binding JOIN device ON device.id = binding.device
+            ORDER BY serial
+            """, [.bytes(after?.bytes ?? []), .integer(Int64(max(0, limit)))])
+        let certificates = try (0..<rows.rows).map { row in
+            guard let serial = CertificateSerial(rows.bytes(row, 0)) else {
+                throw UnreadableRow(table: "issued_certificate")
+            }
+            return CertificateRecord(
+                serial: serial, notAfter: try rows.integer(row, 1), deviceRevokedAt: try rows.optionalInteger(row, 2),
+                bindingEndedAt: try rows.optionalInteger(row, 3), bindingEndsAt: try rows.optionalInteger(row, 4))
+        }
+        return RevokedCertificatePage(
+            certificates: certificates.compactMap { $0.revocation(at: time) },
+            next: rows.rows == limit ? certificates.last?.serial : nil)
+    }
+
+    func drawRevocationListNumber(at time: Int64) throws -> Int64 {
+        try database.transaction(.changing) {
+            let row = try database.run(
+                "UPDATE store SET revocation_list = greatest(revocation_list + 1, $1) RETURNING revocation_list",
+                [.integer(time)])
+            return try row.integer(0, 0)
+        }
     }
 }

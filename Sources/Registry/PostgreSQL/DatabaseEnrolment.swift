@@ -1,34 +1,41 @@
 internal import Vocabulary
 
-// Initialization and key binding: the same questions in the same order as the store in a file asks, but all of them at once, and
-// then everything is written at once. Everything that can refuse is asked before the first write. Times are seconds since
-// 1970-01-01T00:00:00Z.
-extension RegistryDatabase {
+/// The operations of enrolment.
+struct DatabaseEnrolment {
+    private let database: RegistryDatabase
+
+    init(_ database: RegistryDatabase) {
+        self.database = database
+    }
+
     func initialize(_ request: InstanceRegistration, at time: Int64) throws -> InitializationVerdict {
         let key = request.identity.hardwareKey
-        let details = Self.details(of: .hardwareKey(key))
+        let details = DeviceStatements.details(of: .hardwareKey(key))
         let looks =
             details + [
-                Self.useLook, Self.look(at: request.nonce, in: .nonces), Self.look(atBarred: key, .hardware),
+                DeviceStatements.useLook, DeviceStatements.look(at: request.nonce, in: .nonces),
+                DeviceStatements.look(atBarred: key, .hardware),
             ]
         // A device without a binding is not announced, so it need not wait for transactions that announce a change.
         // What makes it the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile,
         // that both are serializable.
-        return try decide(.unordered, by: looks, at: time) { answers in
-            let known = try Self.details(answers[..<details.count])
+        return try database.decide(.unordered, by: looks, at: time) { answers in
+            let known = try DeviceStatements.details(answers[..<details.count])
             let (store, used, barred) = (answers[details.count], answers[details.count + 1], answers[details.count + 2])
             guard Self.isCurrent(request.epoch, store) else { return .refused(.refused(.epochChanged)) }
-            let nonce = try Self.standing(of: request.nonce, in: .nonces, store, used, time)
+            let nonce = try DeviceStatements.state(of: request.nonce, in: .nonces, store, used, time)
             guard nonce != .expired else { return .refused(.refused(.nonceExpired)) }
             // Before the nonce's use is checked: a repeated request has used it.
             if let known { return .refused(request.repetition(by: known)) }
             if barred.rows > 0 { return .refused(.refused(.deviceRevoked)) }
             guard nonce != .used else { return .refused(.refused(.nonceUsed)) }
             let changes =
-                Self.rows(of: request.identity, showing: request.shown, activatedAt: nil, time)
-                + Self.rows(of: request.attestation, key, time) + [Self.use(request.nonce, in: .nonces)]
+                DeviceStatements.rows(of: request.identity, showing: request.shown, activatedAt: nil, time)
+                + Self.rows(of: request.attestation, key, time) + [DeviceStatements.use(request.nonce, in: .nonces)]
             return .write(changes + details, noting: nil) { written in
-                guard let made = try Self.details(written[changes.count...]) else { throw StoreError.deviceUnknown }
+                guard let made = try DeviceStatements.details(written[changes.count...]) else {
+                    throw StoreError.deviceUnknown
+                }
                 return .registered(made)
             }
         }
@@ -69,7 +76,7 @@ extension RegistryDatabase {
     func bindKey(
         _ request: BindingRequest, at time: Int64, spending: (DeviceID) -> Void
     ) throws -> KeyBindingVerdict {
-        try decide(.changing, by: BindingSnapshot.questions(request), at: time) { answers in
+        try database.decide(.changing, by: BindingSnapshot.questions(request), at: time) { answers in
             let look = try BindingSnapshot(answers)
             guard Self.isCurrent(request.epoch, look.store) else { return .refused(.refused(.epochChanged)) }
             guard let details = look.details else { return .refused(.refused(.deviceUnknown)) }
@@ -83,8 +90,10 @@ extension RegistryDatabase {
             let device = details.device.id
             spending(device)
             let (changes, kind) = Self.rows(of: request, details, window, time)
-            return .write(changes + Self.details(of: .id(device)), noting: device) { written in
-                guard let bound = try Self.details(written[changes.count...]) else { throw StoreError.deviceUnknown }
+            return .write(changes + DeviceStatements.details(of: .id(device)), noting: device) { written in
+                guard let bound = try DeviceStatements.details(written[changes.count...]) else {
+                    throw StoreError.deviceUnknown
+                }
                 return .bound(bound, kind)
             }
         }
@@ -105,11 +114,11 @@ extension RegistryDatabase {
                     .integer(Int64(window.highest)), .bytes(window.bits),
                     .integer(Int64(device.shown.union(request.shown).rawValue)), .device(device.id),
                 ]),
-            use(request.nonce, in: .nonces),
+            DeviceStatements.use(request.nonce, in: .nonces),
         ]
         if case .token(let token, let subject) = request.admission {
             changes += [
-                use(token, in: .tokens),
+                DeviceStatements.use(token, in: .tokens),
                 DatabaseStatement(
                     "UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device.id)]),
             ]
@@ -125,7 +134,7 @@ extension RegistryDatabase {
                 UPDATE binding SET ends_at = $1
                 WHERE device = $2 AND ended_at IS NULL AND (ends_at IS NULL OR ends_at > $1)
                 """, [.integer(time + request.overlap), .device(device.id)])
-            changes += [ended, row(ofBinding: request.key, device.id, time)]
+            changes += [ended, DeviceStatements.row(ofBinding: request.key, device.id, time)]
         }
         changes.append(
             DatabaseStatement(
@@ -137,5 +146,77 @@ extension RegistryDatabase {
                     "UPDATE device SET activated_at = $1 WHERE id = $2", [.integer(time), .device(device.id)]))
         }
         return (changes, kind)
+    }
+}
+
+/// What is looked at before a key is bound. One snapshot.
+private struct BindingSnapshot {
+    let store: DatabaseResult
+    let details: DeviceDetails?
+    /// Locked until the transaction ends.
+    let counter: DatabaseResult
+    private let isTaken: Bool
+    private let isIssued: Bool
+    private let nonce: DatabaseResult
+    /// Of the admission token, and of its subject, where one was shown.
+    private let token: (used: DatabaseResult, revoked: DatabaseResult)?
+
+    static func questions(_ request: BindingRequest) -> [DatabaseStatement] {
+        var questions =
+            DeviceStatements.details(of: .hardwareKey(request.hardwareKey))
+            + DeviceStatements.looks(atTaken: request.key) + [
+                DeviceStatements.useLook,
+                DatabaseStatement(
+                    """
+                    SELECT highest, bits FROM counter
+                    WHERE device = (SELECT id FROM device WHERE hardware_key = $1) FOR UPDATE
+                    """, [.key(request.hardwareKey)]),
+                DeviceStatements.look(atIssued: request.serial),
+                DeviceStatements.look(at: request.nonce, in: .nonces),
+            ]
+        if case .token(let token, let subject) = request.admission {
+            questions += [
+                DeviceStatements.look(at: token, in: .tokens), DeviceStatements.look(atRevoked: subject),
+            ]
+        }
+        return questions
+    }
+
+    /// - Parameter answers: of `questions`.
+    init(_ answers: [DatabaseResult]) throws {
+        let others = DeviceStatements.detailsCount
+        details = try DeviceStatements.details(answers[..<others])
+        isTaken = answers[others].rows + answers[others + 1].rows > 0
+        store = answers[others + 2]
+        counter = answers[others + 3]
+        isIssued = answers[others + 4].rows > 0
+        nonce = answers[others + 5]
+        token = answers.count > others + 6 ? (answers[others + 6], answers[others + 7]) : nil
+    }
+
+    func refusal(of request: BindingRequest, _ details: DeviceDetails, _ time: Int64) throws -> KeyBindingRefusal? {
+        switch try DeviceStatements.state(of: request.nonce, in: .nonces, store, nonce, time) {
+        case .expired: return .nonceExpired
+        case .used: return .nonceUsed
+        case .unused: break
+        }
+        if let refusal = request.refusal(by: details, isBound: isTaken, isIssued: isIssued) { return refusal }
+        let isPending = details.device.state == .pending
+        switch request.admission {
+        case .open: return nil
+        case .approval: return isPending && details.device.approvedAt == nil ? .awaitingApproval : nil
+        case .earlier: return isPending ? .admissionRequired : nil
+        case .token(let shown, let subject):
+            // Asked for whenever one is shown.
+            guard let token else { return .admissionRequired }
+            switch try DeviceStatements.state(of: shown, in: .tokens, store, token.used, time) {
+            case .expired: return .tokenExpired
+            case .used: return .tokenUsed
+            case .unused: break
+            }
+            if token.revoked.rows > 0 { return .subjectRevoked }
+            if let known = details.device.subject, known != subject { return .subjectMismatch }
+            return nil
+        }
     }
 }

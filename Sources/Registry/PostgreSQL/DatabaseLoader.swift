@@ -1,57 +1,8 @@
 internal import EventLoop
 internal import Vocabulary
 
-// What an export says becomes what the database knows: all of it in one transaction, or nothing.
-extension RegistryDatabase {
-    /// Others who use the database, by what they call themselves.
-    func otherUsers() throws -> Int {
-        guard kind == .postgresql else { return 0 }
-        return Int(
-            try run(
-                """
-                SELECT count(*) FROM pg_stat_activity
-                WHERE datname = current_database() AND application_name = 'attestgate' AND pid <> pg_backend_pid()
-                """
-            ).integer(0, 0))
-    }
-
-    /// - Parameters:
-    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
-    ///   - time: seconds since 1970-01-01T00:00:00Z.
-    func load(
-        at time: Int64 = WallClock.seconds, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
-    ) throws(RegistryLoadError) {
-        do {
-            let clocks = WitnessNotice(clock: WallClock.seconds, database: try clock())
-            if let clocks { throw RegistryLoadError.failed(clocks.description) }
-            // Not `transaction`: what was handed over cannot be asked for again.
-            _ = try execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
-            do {
-                // Nothing is enrolled or registered meanwhile. A gateway that was started in spite of all finds another store, and
-                // refuses everything until it is started again.
-                if kind.locksTables { _ = try execute(Self.lock) }
-                guard try run("SELECT 1::bigint FROM device LIMIT 1").rows == 0 else {
-                    throw RegistryLoadError.notEmpty
-                }
-                let loader = DatabaseLoader(self)
-                try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
-                try loader.finish(at: time)
-            } catch {
-                // A connection that has failed undoes it by its end.
-                _ = try? execute("ROLLBACK")
-                throw error
-            }
-            try commit()
-        } catch let error as RegistryLoadError {
-            throw error
-        } catch {
-            throw .failed("\(settings.name): \(RegistryLoadError.detail(error))")
-        }
-    }
-}
-
 /// Writes records, many in one statement: each costs a way to the database and back.
-private final class DatabaseLoader {
+final class DatabaseLoader {
     private let database: RegistryDatabase
     private var head: ExportHead?
     private var devices: [(device: ExportedDevice, line: Int)] = []
@@ -63,11 +14,48 @@ private final class DatabaseLoader {
 
     private static let rows = 256
 
-    init(_ database: RegistryDatabase) {
+    private init(_ database: RegistryDatabase) {
         self.database = database
     }
 
-    func add(_ record: ExportRecord, line: Int) throws {
+    /// - Parameters:
+    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
+    ///   - time: seconds since 1970-01-01T00:00:00Z.
+    static func load(
+        into database: RegistryDatabase, at time: Int64 = WallClock.seconds,
+        _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
+    ) throws(RegistryLoadError) {
+        do {
+            let clocks = WitnessNotice(clock: WallClock.seconds, database: try database.clock())
+            if let clocks { throw RegistryLoadError.failed(clocks.description) }
+            // Not `transaction`: what was handed over cannot be asked for again.
+            _ = try database.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+            do {
+                // Nothing is enrolled or registered meanwhile. A gateway that was started in spite of all finds another store, and
+                // refuses everything until it is started again.
+                if database.kind.locksTables { _ = try database.execute(RegistryDatabase.lock) }
+                guard try database.run("SELECT 1::bigint FROM device LIMIT 1").rows == 0 else {
+                    throw RegistryLoadError.notEmpty
+                }
+                let loader = DatabaseLoader(database)
+                try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
+                try loader.finish(at: time)
+            } catch {
+                // A connection that has failed undoes it by its end.
+                _ = try? database.execute("ROLLBACK")
+                throw error
+            }
+            try database.commit()
+        } catch let error as RegistryLoadError {
+            throw error
+        } catch {
+            throw .failed("\(database.settings.name): \(RegistryLoadError.detail(error))")
+        }
+    }
+
+    // MARK: - Records
+
+    private func add(_ record: ExportRecord, line: Int) throws {
         switch record {
         case .head(let head): self.head = head
         case .device(let device):
@@ -274,7 +262,7 @@ private final class DatabaseLoader {
     }
 
     /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
-    func finish(at time: Int64) throws {
+    private func finish(at time: Int64) throws {
         try writeDevices()
         try writeCertificates()
         try writeTokens()

@@ -1,0 +1,144 @@
+internal import Vocabulary
+
+/// Statements on devices that are sent together with others, and the readers of their results.
+enum DeviceStatements {
+    // MARK: - Details
+
+    /// In a transaction, which makes the answers one.
+    static func details(of device: DeviceSelector) -> [DatabaseStatement] {
+        // Its number, or what stands for that.
+        let (number, argument): (String, DatabaseValue) =
+            switch device {
+            case .id(let id): ("$1", .device(id))
+            case .hardwareKey(let key): ("(SELECT id FROM device WHERE hardware_key = $1)", .key(key))
+            case .binding(let key): ("(SELECT device FROM binding WHERE key = $1)", .key(key))
+            }
+        return [
+            "SELECT \(DeviceIdentity.databaseColumns) FROM \(DeviceIdentity.databaseTables) WHERE device.id =",
+            "SELECT \(Binding.databaseColumns) FROM binding WHERE device =",
+            """
+            SELECT \(AttestationRecord.databaseColumns) FROM \(AttestationRecord.databaseTables)
+            WHERE attestation.device =
+            """,
+            "SELECT \(ReceiptRefresh.databaseColumns) FROM receipt WHERE device =",
+        ].enumerated().map { index, question in
+            let order = index == 1 ? " ORDER BY created_at, key" : ""
+            return DatabaseStatement("\(question) \(number)\(order)", [argument])
+        }
+    }
+
+    static let detailsCount = 4
+
+    /// - Parameter answers: of `details(of:)`.
+    /// - Returns: nil if there is no such device.
+    static func details(_ answers: ArraySlice<DatabaseResult>) throws -> DeviceDetails? {
+        let answers = [DatabaseResult](answers)
+        let (row, bindings, attestation, refresh) = (answers[0], answers[1], answers[2], answers[3])
+        guard row.rows == 1 else { return nil }
+        return DeviceDetails(
+            device: try Device(row, 0), bindings: try (0..<bindings.rows).map { try Binding(bindings, $0) },
+            attestation: attestation.rows == 0 ? nil : try AttestationRecord(attestation, 0),
+            refresh: refresh.rows == 0 ? nil : try ReceiptRefresh(refresh, 0))
+    }
+
+    // MARK: - Keys and people
+
+    static func look(atBarred key: KeyID, _ kind: BarredKeyKind) -> DatabaseStatement {
+        DatabaseStatement(
+            "SELECT 1::bigint FROM barred_key WHERE key = $1 AND kind = $2", [.key(key), .text(kind.rawValue)])
+    }
+
+    /// - Returns: two statements. The key is taken if either finds a row.
+    static func looks(atTaken key: KeyID) -> [DatabaseStatement] {
+        [DatabaseStatement("SELECT device FROM binding WHERE key = $1", [.key(key)]), look(atBarred: key, .mTLS)]
+    }
+
+    /// Finds a row if there is a certificate of the number.
+    static func look(atIssued serial: CertificateSerial) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM issued_certificate WHERE serial = $1", [.bytes(serial.bytes)])
+    }
+
+    /// Finds a row if the person is barred.
+    static func look(atRevoked subject: Fingerprint) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)])
+    }
+
+    // MARK: - Rows
+
+    /// - Returns: statements, the first of which answers with the device's number.
+    static func rows(
+        of identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
+    ) -> [DatabaseStatement] {
+        let window = CounterWindow()
+        return [
+            DatabaseStatement(
+                """
+                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
+                VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
+                """,
+                [
+                    .key(identity.hardwareKey), .text(identity.app.description), .text(identity.platform.rawValue),
+                    .text(identity.environment.rawValue), .bytes(identity.point.bytes), .integer(time),
+                    .integer(activation),
+                ]),
+            DatabaseStatement(
+                """
+                INSERT INTO counter (device, highest, bits, shown_extensions)
+                SELECT id, $2::bigint, $3::bytea, $4::bigint FROM device WHERE hardware_key = $1
+                """,
+                [
+                    .key(identity.hardwareKey), .integer(Int64(window.highest)), .bytes(window.bits),
+                    .integer(Int64(shown.rawValue)),
+                ]),
+        ]
+    }
+
+    static func row(ofBinding key: KeyID, _ device: DeviceID, _ time: Int64) -> DatabaseStatement {
+        DatabaseStatement(
+            "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
+            [.key(key), .device(device), .integer(time)])
+    }
+
+    // MARK: - Single use
+
+    /// The two kinds, each with a table of its own.
+    enum SingleUses: CaseIterable {
+        case nonces
+        case tokens
+
+        var table: String { self == .nonces ? "used_nonce" : "used_token" }
+        var removed: String { self == .nonces ? "nonces_removed" : "tokens_removed" }
+    }
+
+    enum SingleUseState {
+        case unused
+        case used
+        case expired
+    }
+
+    /// What is looked at before anything is used: of which epoch the store is, and what was removed from the lists.
+    static let useLook = DatabaseStatement("SELECT epoch, nonces_removed, tokens_removed FROM store")
+
+    static func look(at item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM \(uses.table) WHERE id = $1", [.bytes(item.id.bytes)])
+    }
+
+    /// Fails if somebody else has used it since it was looked at, and undoes all that was written with it.
+    static func use(_ item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
+        DatabaseStatement(
+            "INSERT INTO \(uses.table) (id, expires_at) VALUES ($1, $2)",
+            [.bytes(item.id.bytes), .integer(item.expiresAt)])
+    }
+
+    /// - Parameters:
+    ///   - store: answers `useLook`.
+    ///   - known: answers `look`.
+    static func state(
+        of item: SingleUse, in uses: SingleUses, _ store: DatabaseResult, _ known: DatabaseResult, _ time: Int64
+    ) throws -> SingleUseState {
+        let removed = try store.integer(0, uses == .nonces ? 1 : 2)
+        // A clock that went back must not bring back what was removed.
+        guard item.expiresAt > max(time, removed) else { return .expired }
+        return known.rows == 0 ? .unused : .used
+    }
+}
