@@ -1,9 +1,9 @@
 internal import Vocabulary
 
-/// How far this gateway has heard of what has changed, and who waits for that. Changes have numbers without gaps, so that none can
-/// be missed unseen.
+/// The position of this gateway in the changes of devices, with the callers that wait for a change. Changes are
+/// numbered without gaps, so that a missed one is noticed.
 struct ChangeFeed {
-    /// The number of the latest change that memory knows of.
+    /// The number of the latest change that is applied in memory.
     private(set) var position: Int64
     private var isLooking = false
     private var isToLookAgain = false
@@ -13,7 +13,9 @@ struct ChangeFeed {
         self.position = position
     }
 
-    /// - Returns: false if a look is under way; there will be another one then.
+    /// Starts a look for changes.
+    ///
+    /// - Returns: false if one is in progress. Another one will then follow.
     mutating func beginLook() -> Bool {
         guard !isLooking else {
             isToLookAgain = true
@@ -24,7 +26,9 @@ struct ChangeFeed {
         return true
     }
 
-    /// - Returns: whether to look again.
+    /// Ends a look for changes.
+    ///
+    /// - Returns: Whether to look again.
     mutating func endLook() -> Bool {
         isLooking = false
         return isToLookAgain
@@ -35,12 +39,14 @@ struct ChangeFeed {
         return last > position
     }
 
-    /// Calls `done` when memory knows of a change.
+    /// Calls `done` when a change is applied in memory.
     mutating func wait(for number: Int64, done: @escaping () -> Void) {
         waiting.append((number, done))
     }
 
-    /// - Returns: what was waited with.
+    /// Records that changes up to a number are applied.
+    ///
+    /// - Returns: The callbacks that waited for them.
     mutating func advance(to number: Int64) -> [() -> Void] {
         position = number
         let due = waiting.filter { $0.number <= number }.map(\.done)
@@ -57,19 +63,19 @@ struct ChangeFeed {
         var position: Int64
         var devices: Set<DeviceID> = []
         var changes: [StoreChange] = []
-        /// What of it the revocation journal is to say.
+        /// The entries for the revocation journal.
         var entries: [WitnessEntry] = []
     }
 
-    /// From the rows of `CounterStatements.changes`: one for each change and each binding of its device.
+    /// Reads the rows of `CounterStatements.changes`: one for each change and each binding of its device.
     ///
-    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
     func changes(_ result: DatabaseResult, at time: Int64) throws -> Update {
         var news = Update(position: position)
         var row = 0
         while row < result.rows {
             let number = try result.integer(row, 0)
-            // Older changes are removed after an hour: a gateway that did not look for so long has missed some.
+            // Changes are removed after an hour, so a gateway that did not look for that long has missed some.
             guard number == news.position + 1 else { throw DatabaseFault("changes were missed") }
             news.position = number
             var end = row + 1

@@ -1,18 +1,18 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// A counter value on its way to the database.
+/// A counter value that waits for the database.
 struct PendingCounter {
     let entry: CounterEntry
     let since: Instant
     let answer: (CounterOutcome) -> Void
-    /// How often it was decided on what was not so any more.
+    /// The number of decisions that turned out to be outdated.
     var attempts = 0
 }
 
-/// What is sent next of the values that wait: one statement that writes, with a row for each device whose standing is known, and
-/// one that reads, for those of which it is not. The values of a device keep their order, and only one statement at a time
-/// has any of them.
+/// The next statements for waiting values: one that writes a row for each known device, and one that reads the others.
+///
+/// The values of a device keep their order, and only one statement at a time contains any of them.
 struct CounterPlan {
     struct Row {
         let device: DeviceID
@@ -29,21 +29,23 @@ struct CounterPlan {
 
     private(set) var rows: [Row] = []
     private(set) var readings: [Reading] = []
-    /// What has to wait for a statement under way, or for room.
+    /// Values that must wait for a statement in progress, or for room.
     private(set) var left: [PendingCounter] = []
-    /// What needs no statement.
+    /// Values that need no statement.
     private(set) var decided: [(pending: PendingCounter, outcome: CounterOutcome)] = []
 
     private var rowOfDevice: [DeviceID: Int] = [:]
     private var readingOfDevice: [DeviceID: Int] = [:]
-    /// Devices of which a value has to wait, and so the later ones too.
+    /// Devices with a waiting value. Their later values must wait too.
     private var held: Set<DeviceID> = []
 
+    /// Plans the next statements.
+    ///
     /// - Parameters:
-    ///   - waiting: in the order in which they came.
-    ///   - busy: devices that a statement under way has values of.
-    ///   - limit: devices in one statement.
-    ///   - known: what is known of a device; nil if nothing is.
+    ///   - waiting: The values in the order of their arrival.
+    ///   - busy: Devices with values in a statement in progress.
+    ///   - limit: The maximum number of devices in a statement.
+    ///   - known: Returns what is known of a device.
     init(
         _ waiting: [PendingCounter], epoch: RandomID, busy: Set<DeviceID>, limit: Int,
         known: (DeviceID) -> KnownCounter?
@@ -55,7 +57,7 @@ struct CounterPlan {
             } else if busy.contains(device) || held.contains(device) {
                 hold(pending)
             } else if let index = readingOfDevice[device] {
-                // Those of another binding are read after this one.
+                // Values with another binding are read after this one.
                 if readings[index].key == pending.entry.binding {
                     readings[index].pending.append(pending)
                 } else {
@@ -73,7 +75,7 @@ struct CounterPlan {
                 read(pending, limit)
             }
         }
-        // In the order in which every gateway locks them.
+        // All gateways lock rows in this order, which prevents deadlocks.
         rows.sort { $0.device < $1.device }
         rows.removeAll { $0.pending.isEmpty }
     }
@@ -106,19 +108,21 @@ struct CounterPlan {
     }
 }
 
-/// What the database said of a device when this gateway last looked or wrote: what a value is decided against before the
-/// database decides whether all of it is still so. Of devices that may come; others are looked at each time.
+/// The state of a device in the database when this gateway last read or wrote it.
+///
+/// Values are decided against it, and the database then checks that it is current. Only devices that may be served are
+/// kept.
 struct KnownCounter {
     var window: CounterWindow
     var shown: ShownExtensions
-    /// Of the device's row: whatever else is here holds for as long as the row has this number.
+    /// The standing of the device's row. The other properties are valid as long as the row has this standing.
     let standing: Int64
-    /// Keys whose binding is active, the latest last; not all of them.
+    /// Some keys with active bindings, the latest last.
     var active: [KeyID]
 
     private static let activeLimit = 8
 
-    /// - Parameter key: of an active binding.
+    /// Adds a key with an active binding.
     mutating func add(_ key: KeyID) {
         guard !active.contains(key) else { return }
         if active.count == Self.activeLimit { active.removeFirst() }
@@ -126,14 +130,14 @@ struct KnownCounter {
     }
 
     enum Decision: Equatable {
-        /// The value is spent here, and to be written.
+        /// The value is spent here and must be written.
         case planned
         case refused(CounterOutcome)
-        /// Nothing is known of the binding.
+        /// The binding is not known.
         case unknown
     }
 
-    /// Refuses only what stays refused, whatever others do meanwhile.
+    /// Decides on a value. It refuses only values that no change by others could make acceptable.
     mutating func decide(_ entry: CounterEntry) -> Decision {
         guard active.contains(entry.binding) else { return .unknown }
         guard entry.shown.isSuperset(of: shown) else { return .refused(.extensionWithheld) }

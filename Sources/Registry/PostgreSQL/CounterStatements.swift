@@ -1,6 +1,6 @@
 internal import EventLoop
 
-/// What is asked on the counters' connection, prepared once: the statements of every request, and of what keeps memory true.
+/// The prepared statements of the connection for counters.
 enum CounterStatements {
     static let commit = "commit"
     static let read = "read"
@@ -13,9 +13,9 @@ enum CounterStatements {
     }
 
     private static let all = [
-        // One row for each device. Writes only where everything is as the gateway knew it when it decided: the spent
-        // values, the shown extensions and, by its number, the state of device and bindings. If another transaction
-        // changes a row meanwhile, the newest version is compared, even after a wait for that transaction.
+        // The statement has one row for each device. It writes a row only if spent values, shown extensions and
+        // standing are those that the gateway assumed. If another transaction changes the row meanwhile, the newest
+        // version is compared, even after a wait for that transaction.
         commit: """
         UPDATE counter SET highest = new.highest, bits = new.bits, shown_extensions = new.shown
         FROM unnest(
@@ -28,7 +28,7 @@ enum CounterStatements {
             AND counter.shown_extensions = new.old_shown AND store.epoch = $9
         RETURNING counter.device
         """,
-        // What there is to know of a device, and of the binding that a request came with. One snapshot.
+        // The state of a device and of the binding of a request, in one snapshot.
         read: """
         SELECT asked.device, asked.key, highest, bits, shown_extensions, standing, revoked_at IS NOT NULL,
             binding.key IS NOT NULL, binding.ended_at IS NULL, epoch
@@ -44,7 +44,7 @@ enum CounterStatements {
         LEFT JOIN receipt ON receipt.device = device.id LEFT JOIN attestation ON attestation.device = device.id
         WHERE binding.key = $1
         """,
-        // What has become of the devices of some changes: a row for each change, and each binding of its device.
+        // The current state of changed devices, with a row for each change and each binding of its device.
         changes: """
         SELECT change.seq, change.device, change.ended, highest, bits, shown_extensions, revoked_at IS NOT NULL,
             risk_metric, binding.key, binding.ended_at IS NULL, hardware_key, revoked_at, coalesce(ended_at, ends_at)
@@ -56,9 +56,9 @@ enum CounterStatements {
         """,
     ]
 
-    /// Connects to the database of a store. Waits.
+    /// Connects to the database of a store. Blocks.
     ///
-    /// - Returns: the connection in pipeline mode, and the number of the latest change.
+    /// - Returns: The connection in pipeline mode, and the number of the latest change.
     static func connect(
         _ settings: PostgreSQLSettings, to identity: StoreIdentity, _ kind: DatabaseKind, mark: String
     ) throws -> (DatabaseConnection, position: Int64) {
@@ -66,10 +66,10 @@ enum CounterStatements {
         let deadline = { Instant.now + settings.limits.answering }
         for (name, sql) in all { try connection.prepare(name, sql, until: deadline()) }
         try connection.prepare(confirm, confirmation(kind), until: deadline())
-        // Before the first look: every later change is then notified, or found by looking.
+        // Listening starts before the first look, so that no later change is missed.
         if kind.notifies { _ = try connection.execute("LISTEN attestgate", until: deadline()) }
         let row = try connection.run(confirmation(kind), [], until: deadline())
-        // Another server, for one was promoted in between, or an epoch drawn meanwhile: to be opened once more.
+        // A standby may have been promoted, or an epoch drawn, since the other connection was opened.
         let found = try DatabaseMark.read(kind) { try connection.run($0, [], until: deadline()) }
         guard found == mark, row.rows == 1, row.bytes(0, 0) == identity.store.bytes,
             row.bytes(0, 1) == identity.epoch.bytes

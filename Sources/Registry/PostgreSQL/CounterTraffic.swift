@@ -1,11 +1,11 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// Counters on their way to the database: what waits, what is under way, what is known of devices, and what is owed.
+/// The traffic of counters to the database: waiting values, statements in progress, known devices and owed values.
 ///
-/// A value is answered as committed only when the transaction that wrote it has ended. A row that was not written
-/// differs from what was assumed, so each of its values is decided again. If the outcome of a statement is unknown, all
-/// its values count as spent, and none is admitted.
+/// A value is answered as committed only after the transaction that wrote it has ended. A row that was not written
+/// differs from the assumed state, so its values are decided again. If the outcome of a statement is unknown, its
+/// values count as spent but none is admitted.
 final class CounterTraffic {
     private let limits: PostgreSQLSettings.Limits
     private let signal: (StoreSignal) -> Void
@@ -15,12 +15,13 @@ final class CounterTraffic {
     private var busy: Set<DeviceID> = []
     private var known: ClockCache<DeviceID, KnownCounter>
     private var underWay = 0
-    /// Values spent in memory whose fate in the database is unknown, or which it could not take.
+    /// Values that are spent in memory but may be missing in the database.
     private(set) var owed: [DeviceID: [UInt32]] = [:]
 
-    /// How often a value is decided again. Each repetition means that another gateway has just used the same device.
+    /// The maximum number of repeated decisions. Each repetition means that another gateway has just used the same
+    /// device.
     private static let attempts = 4
-    /// Owed values beyond which they are to be written down at once.
+    /// The number of devices with owed values above which the connection is reopened to write them.
     private static let owedLimit = 4_096
 
     init(_ limits: PostgreSQLSettings.Limits, epoch: RandomID, signal: @escaping (StoreSignal) -> Void) {
@@ -32,14 +33,14 @@ final class CounterTraffic {
 
     var hasRoom: Bool { pipeline == nil || underWay < limits.depth }
 
-    // MARK: - What the store tells
+    // MARK: - Calls by the store
 
     func begin(_ pipeline: DatabasePipeline) {
         known = ClockCache(limit: limits.records)
         self.pipeline = pipeline
     }
 
-    /// The connection is lost: nothing that waits will be written by it. What was under way has been answered.
+    /// Gives up all waiting values after the connection was lost. Statements in progress have been answered already.
     func end() {
         pipeline = nil
         for pending in waiting { giveUp(pending) }
@@ -52,7 +53,7 @@ final class CounterTraffic {
 
     func owe(_ counter: UInt32, of device: DeviceID) { owed[device, default: []].append(counter) }
 
-    /// These were written down as spent.
+    /// Records that owed values were written.
     func paid(_ values: [DeviceID: [UInt32]]) {
         for (device, paid) in values {
             owed[device]?.removeFirst(paid.count)
@@ -60,9 +61,9 @@ final class CounterTraffic {
         }
     }
 
-    /// A lookup has found that a device may come.
+    /// Records the state of an active device that a look-up has found.
     func learn(_ device: DeviceID, _ counter: KnownCounter) {
-        // What is under way is newer than what was read before it.
+        // A statement in progress has newer values than an earlier look-up.
         guard !busy.contains(device) else { return }
         var learned = counter
         if let before = known.use(device), before.standing == counter.standing {
@@ -89,7 +90,7 @@ final class CounterTraffic {
         pending.answer(.storeUnavailable)
     }
 
-    /// Sends what can be sent now.
+    /// Sends as many values as possible.
     private func flow() {
         guard let pipeline, underWay < limits.depth, !waiting.isEmpty else { return }
         let due = Instant.now
@@ -120,7 +121,7 @@ final class CounterTraffic {
             case .refused(let fault) where fault.isPassing: again(rows.flatMap(\.pending))
             case .refused(let fault):
                 for row in rows { row.pending.forEach(giveUp) }
-                // It cannot keep up; and what is owed is to be written down.
+                // The database cannot keep up. Reopening the connection writes the owed values.
                 pipeline.lose("\(fault)")
             case .unknown: for row in rows { row.pending.forEach(giveUp) }
             }
@@ -140,7 +141,7 @@ final class CounterTraffic {
                 committed += row.pending.count
                 for pending in row.pending { pending.answer(.committed) }
             } else {
-                // Somebody else has changed it: to be read again.
+                // Another gateway has changed the device, so it is read again.
                 known.remove(row.device)
                 again(row.pending)
             }
@@ -171,7 +172,7 @@ final class CounterTraffic {
     private func found(_ readings: [CounterPlan.Reading], _ result: DatabaseResult) throws {
         var rows: [DeviceID: Int] = [:]
         for row in 0..<result.rows { rows[try result.device(row, 0, "counter")] = row }
-        // Read as a whole before any is answered: what cannot be read ends the connection.
+        // All rows are read before any value is answered, because an unreadable one ends the connection.
         let states = try readings.map { reading in try rows[reading.device].map { try DeviceState(result, $0) } }
         var changes: [StoreChange] = []
         for (reading, state) in zip(readings, states) {
@@ -179,7 +180,7 @@ final class CounterTraffic {
                 reading.pending.forEach { $0.answer(.unknown) }
                 continue
             }
-            // What others have spent, for the workers' first look.
+            // Workers refuse values that other gateways have spent without a statement.
             changes.append(.window(state.counter.window, of: reading.device))
             if let refusal = state.refusal {
                 reading.pending.forEach { $0.answer(refusal) }
@@ -196,7 +197,7 @@ final class CounterTraffic {
         let isBound: Bool
         let refusal: CounterOutcome?
 
-        /// From a row of `CounterStatements.read`.
+        /// Reads a row of `CounterStatements.read`.
         init(_ result: DatabaseResult, _ row: Int) throws {
             counter = KnownCounter(
                 window: try result.window(row, 2), shown: try result.shown(row, 4),
@@ -207,7 +208,7 @@ final class CounterTraffic {
         }
     }
 
-    /// Decides values once more, before those that came later.
+    /// Decides values again, before later ones.
     private func again(_ pending: [PendingCounter]) {
         var kept: [PendingCounter] = []
         for var pending in pending {
@@ -221,7 +222,7 @@ final class CounterTraffic {
         waiting = kept + waiting
     }
 
-    // MARK: - Statements under way
+    // MARK: - Statements in progress
 
     private func begin(_ devices: [DeviceID]) {
         underWay += 1

@@ -2,15 +2,17 @@ internal import CLibpq
 internal import EventLoop
 internal import Glibc
 
-/// One connection to a database. Owns the `PGconn`. Used by one thread at a time, and given up after whatever it did not expect.
+/// A connection to a database. It owns the `PGconn` and is used by one thread at a time. After an unexpected event it
+/// is closed.
 final class DatabaseConnection {
     private let connection: OpaquePointer
-    /// Warnings received so far. The server may report a commit as done, with a warning that it is not.
+    /// The number of received warnings. The server may report a commit as done with a warning that it is not.
     private(set) var warnings = 0
     private var prepared: [String: String] = [:]
 
-    /// Connects to the first host that takes writes. One after the other, each with its own time: libpq would give all of it to a
-    /// host that is silent, and never come to the next.
+    /// Connects to the first host that accepts writes.
+    ///
+    /// Each host has its own timeout. libpq would spend all time on a silent host and never try the next.
     static func open(_ settings: PostgreSQLSettings) throws(DatabaseFault) -> DatabaseConnection {
         var reasons: [String] = []
         for host in settings.hosts {
@@ -21,7 +23,7 @@ final class DatabaseConnection {
         throw DatabaseFault(reasons.joined(separator: "; "))
     }
 
-    /// Name resolution blocks as long as the resolver likes; the rest no longer than the settings say.
+    /// Connects to a host. The timeout does not cover name resolution.
     private init(_ host: String, _ settings: PostgreSQLSettings) throws(DatabaseFault) {
         let parameters = settings.parameters(of: host)
         let keywords = CStrings(parameters.map(\.0))
@@ -36,7 +38,7 @@ final class DatabaseConnection {
             throw DatabaseFault("\(host): \(error)")
         }
         guard PQsetnonblocking(connection, 1) == 0 else { throw error() }
-        // Details quote values, and a connection that fails behind an error may say both in one message.
+        // Details quote values, and they may be part of the message of a later connection failure.
         PQsetErrorVerbosity(connection, PQERRORS_TERSE)
     }
 
@@ -55,6 +57,8 @@ final class DatabaseConnection {
         }
     }
 
+    /// Waits for events on the socket.
+    ///
     /// - Returns: false if the deadline has passed.
     private func wait(for events: Int32, until deadline: Instant) -> Bool {
         while true {
@@ -65,7 +69,7 @@ final class DatabaseConnection {
         }
     }
 
-    /// What libpq says about the connection; never a password.
+    /// The error of libpq. It never contains a password.
     func error() -> DatabaseFault {
         let message = String(cString: PQerrorMessage(connection))
         let lines = message.split(whereSeparator: \.isNewline)
@@ -76,22 +80,24 @@ final class DatabaseConnection {
 
     var socket: Int32 { PQsocket(connection) }
 
-    /// What the server reports of itself: "server_version", ...
+    /// Returns a parameter of the server, such as "server_version".
     func report(_ name: String) -> String? { PQparameterStatus(connection, name).map { String(cString: $0) } }
 
-    // MARK: - Methods that do not wait
+    // MARK: - Non-blocking operations
 
     func enterPipeline() throws(DatabaseFault) {
         guard PQenterPipelineMode(connection) == 1 else { throw error() }
     }
 
-    /// Sends a statement that was prepared, and the end of its transaction.
+    /// Sends a prepared statement and the end of its transaction.
     func send(prepared name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
         try send(name, arguments)
         guard PQpipelineSync(connection) == 1 else { throw error() }
     }
 
-    /// - Returns: whether something is left to be sent.
+    /// Sends buffered data.
+    ///
+    /// - Returns: Whether some data remains.
     func flush() throws(DatabaseFault) -> Bool {
         let left = PQflush(connection)
         guard left >= 0 else { throw error() }
@@ -102,14 +108,16 @@ final class DatabaseConnection {
         guard PQconsumeInput(connection) == 1 else { throw error() }
     }
 
-    /// The next result that is here; nil if none is, or one statement's have ended.
+    /// Returns the next received result. Nil if there is none, or at the end of a statement's results.
     func nextResult() -> DatabaseResult? {
         PQisBusy(connection) == 1 ? nil : PQgetResult(connection).map(DatabaseResult.init(adopting:))
     }
 
     var isBusy: Bool { PQisBusy(connection) == 1 }
 
-    /// Takes the notifications that are here. - Returns: whether there were any.
+    /// Discards received notifications.
+    ///
+    /// - Returns: Whether there were any.
     func takeNotifications() -> Bool {
         var found = false
         while let notification = PQnotifies(connection) {
@@ -119,21 +127,21 @@ final class DatabaseConnection {
         return found
     }
 
-    // MARK: - Methods that wait
+    // MARK: - Blocking operations
 
-    /// Prepares a statement, and waits for that.
+    /// Prepares a statement.
     func prepare(_ name: String, _ sql: String, until deadline: Instant) throws(DatabaseFault) {
         guard PQsendPrepare(connection, name, sql, 0, nil) == 1 else { throw error() }
         _ = try answer(until: deadline)
     }
 
-    /// Runs statements without parameters, and waits for that.
+    /// Runs statements without parameters.
     func execute(_ sql: String, until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
         guard PQsendQuery(connection, sql) == 1 else { throw error() }
         return try answer(until: deadline)
     }
 
-    /// Runs a statement, and waits for its rows. It is prepared the first time.
+    /// Runs a statement and returns its rows. The first run prepares it.
     func run(
         _ sql: String, _ arguments: [DatabaseValue], until deadline: Instant
     ) throws(DatabaseFault) -> DatabaseResult {
@@ -141,12 +149,11 @@ final class DatabaseConnection {
         return try answer(until: deadline)
     }
 
-    /// Runs statements one after the other until one fails, in one way to the database and back. Waits no longer than `patience`
-    /// for each.
+    /// Runs statements in one round trip until one fails. Waits at most `patience` for each.
     ///
-    /// - Returns: what was answered, of one that failed too, which is the last then.
+    /// - Returns: The results. The last one may be that of a failed statement.
     func run(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [DatabaseResult] {
-        // Before any is run: the first of them may be the one that waits for its turn.
+        // All statements are prepared first, because the first of them may wait for a lock.
         let names = try prepare(statements, patience: patience)
         guard PQenterPipelineMode(connection) == 1 else { throw error() }
         for (name, statement) in zip(names, statements) { try send(name, statement.arguments) }
@@ -154,13 +161,13 @@ final class DatabaseConnection {
         try flushAll(until: .now + patience)
         var results: [DatabaseResult] = []
         while true {
-            // A null pointer stands between statements.
+            // A null pointer separates the results of statements.
             guard let result = try awaitResult(until: .now + patience) else {
                 guard PQstatus(connection) == CONNECTION_OK else { throw error() }
                 continue
             }
             if result.status == PGRES_PIPELINE_SYNC { break }
-            // Statements after one that failed are not run.
+            // Statements after a failed one are not run.
             if result.status != PGRES_PIPELINE_ABORTED { results.append(result) }
         }
         guard PQexitPipelineMode(connection) == 1 else { throw error() }
@@ -170,7 +177,9 @@ final class DatabaseConnection {
         return results
     }
 
-    /// Prepares those that were not prepared before. - Returns: their names.
+    /// Prepares statements that are not prepared yet.
+    ///
+    /// - Returns: Their names.
     @discardableResult
     func prepare(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [String] {
         var names: [String] = []
@@ -178,7 +187,7 @@ final class DatabaseConnection {
         return names
     }
 
-    /// Prepares the statement the first time.
+    /// Returns the name of a prepared statement, and prepares it the first time.
     private func preparedName(of sql: String, until deadline: Instant) throws(DatabaseFault) -> String {
         if let known = prepared[sql] { return known }
         let name = "s\(prepared.count)"
@@ -194,11 +203,11 @@ final class DatabaseConnection {
         guard sent == 1 else { throw error() }
     }
 
-    /// The last result of what was sent.
+    /// Waits for the last result of the sent statement.
     private func answer(until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
         try flushAll(until: deadline)
         var last: DatabaseResult?
-        // Of several statements in one, the first that fails is the last that is run.
+        // Several statements in one query end with the first that fails.
         while let result = try awaitResult(until: deadline) { last = result }
         guard let last else { throw error() }
         if let fault = last.fault { throw fault }
@@ -220,13 +229,13 @@ final class DatabaseConnection {
         return PQgetResult(connection).map(DatabaseResult.init(adopting:))
     }
 
-    /// The pointers are good until `body` returns; libpq has copied everything by then.
+    /// Encodes arguments. The pointers are valid until `body` returns, and libpq copies the data before that.
     private static func encoding(
         _ arguments: [DatabaseValue],
         _ body: ([UnsafePointer<CChar>?], [Int32], [Int32]) -> Int32
     ) -> Int32 {
         let encoded = arguments.map(\.encoded)
-        // One buffer for all, so that there is one pointer to keep; a value of no bytes is not NULL.
+        // All values share one buffer and so one pointer. The extra byte keeps an empty value distinct from NULL.
         let bytes = Array(encoded.map { $0 ?? [] }.joined()) + [0]
         return bytes.withUnsafeBytes { buffer in
             var values: [UnsafePointer<CChar>?] = []
@@ -245,17 +254,17 @@ final class DatabaseConnection {
     }
 }
 
-/// The context is the connection, see `init`.
+/// Receives a notice. The context is the connection, see `init`.
 private nonisolated func noticeCame(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
     guard let context else { preconditionFailure("a notice without its connection") }
-    // The word that is not translated, where there is one; anything but a remark counts as a warning.
+    // The field V is not translated, but older servers lack it. Everything above a notice counts as a warning.
     let severity = DatabaseResult.field("V", of: result) ?? DatabaseResult.field("S", of: result) ?? ""
     if !["NOTICE", "INFO", "DEBUG", "LOG"].contains(severity) {
         Unmanaged<DatabaseConnection>.fromOpaque(context).takeUnretainedValue().warn()
     }
 }
 
-/// C strings, for as long as this is kept, ended by a null pointer.
+/// An array of C strings that ends with a null pointer. The strings live as long as this object.
 private final class CStrings {
     let pointers: [UnsafePointer<CChar>?]
 

@@ -13,7 +13,7 @@ struct DatabaseDevices {
             if try device(withHardwareKey: identity.hardwareKey) != nil { throw StoreError.keyRegistered }
             if let key, try isTaken(key) { throw StoreError.keyBound }
             let id = try insertRow(identity, showing: [], activatedAt: time, time)
-            // Known to have been revoked: it comes in as what it was, and an operator may restore it.
+            // The key is known to be revoked, so the device is registered as revoked. An operator may restore it.
             if try isBarred(identity.hardwareKey, .hardware) {
                 _ = try database.run("UPDATE device SET revoked_at = $1 WHERE id = $2", [.integer(time), .device(id)])
             }
@@ -35,9 +35,11 @@ struct DatabaseDevices {
         return row.rows == 0 ? nil : try row.device(0, 0, "binding")
     }
 
+    /// Inserts the rows of a device.
+    ///
     /// - Parameters:
-    ///   - identity: with a hardware key that is no device's.
-    ///   - activation: when it became active; nil if it is pending.
+    ///   - identity: The identity, whose hardware key is not registered.
+    ///   - activation: The activation time. Nil for a pending device.
     func insertRow(
         _ identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
     ) throws -> DeviceID {
@@ -45,7 +47,7 @@ struct DatabaseDevices {
         return try database.run(rows)[0].device(0, 0, "device")
     }
 
-    /// - Parameter key: one that never was bound.
+    /// Inserts a binding for a key that was never bound.
     func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64) throws {
         _ = try database.run([DeviceStatements.row(ofBinding: key, device, time)])
     }
@@ -97,7 +99,8 @@ struct DatabaseDevices {
         try database.transaction(.changing) {
             let restored = try database.run("UPDATE device SET revoked_at = NULL WHERE id = $1", [.device(device)])
             if restored.changed == 1 {
-                // Its receipt is looked at again: nobody has while it was revoked. NULL stays: of no use any more.
+                // The receipt was not examined while the device was revoked, so it is due now. NULL stays, because
+                // further attempts are useless.
                 _ = try database.run(
                     "UPDATE receipt SET next_at = $1 WHERE device = $2 AND next_at > $1",
                     [.integer(time), .device(device)])
@@ -123,12 +126,16 @@ struct DatabaseDevices {
         }
     }
 
-    /// - Returns: the devices that were not revoked before.
+    /// Revokes the devices of a person and bars new ones.
+    ///
+    /// - Returns: The devices that were not revoked before.
     func revokeSubject(_ subject: Fingerprint, at time: Int64) throws -> [DeviceDetails] {
         try database.transaction(.changing) { try revokeSubjectRows(subject, time).map { try existing($0) } }
     }
 
-    /// - Returns: the devices that were not revoked before.
+    /// Revokes the devices of a person within a transaction.
+    ///
+    /// - Returns: The devices that were not revoked before.
     func revokeSubjectRows(_ subject: Fingerprint, _ time: Int64) throws -> [DeviceID] {
         _ = try database.run(
             "INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2) ON CONFLICT (subject) DO NOTHING",
@@ -142,7 +149,9 @@ struct DatabaseDevices {
         }
     }
 
-    /// - Parameter isPending: whether only pending ones are wanted.
+    /// Returns a page of devices, sorted by number.
+    ///
+    /// - Parameter isPending: Whether to return only pending devices.
     func devices(after: DeviceID?, limit: Int, isPending: Bool) throws -> [Device] {
         let rows = try database.run(
             """
@@ -176,7 +185,7 @@ struct DatabaseDevices {
         }
     }
 
-    /// In a transaction, which makes the answers one.
+    /// Returns the details of a device. It must run in a transaction, so that the results are consistent.
     func existing(_ id: DeviceID) throws -> DeviceDetails {
         let answers = try database.run(DeviceStatements.details(of: .id(id)))
         guard let details = try DeviceStatements.details(answers[...]) else { throw StoreError.deviceUnknown }
@@ -189,7 +198,7 @@ struct DatabaseDevices {
         try database.run([DeviceStatements.look(atBarred: key, kind)])[0].rows > 0
     }
 
-    /// Whether the mTLS key is or was bound, as far as anybody knows.
+    /// Returns whether the mTLS key is or was bound, or is barred.
     func isTaken(_ key: KeyID) throws -> Bool {
         try database.run(DeviceStatements.looks(atTaken: key)).contains { $0.rows > 0 }
     }

@@ -1,6 +1,9 @@
 internal import Vocabulary
 
-/// The operations of enrolment.
+/// The operations of enrolment. Times are in seconds since 1970-01-01T00:00:00Z.
+///
+/// They check the same conditions in the same order as the SQLite store. All conditions are read in one round trip,
+/// before anything is written in a second one.
 struct DatabaseEnrolment {
     private let database: RegistryDatabase
 
@@ -16,16 +19,16 @@ struct DatabaseEnrolment {
                 DeviceStatements.useLook, DeviceStatements.look(at: request.nonce, in: .nonces),
                 DeviceStatements.look(atBarred: key, .hardware),
             ]
-        // A device without a binding is not announced, so it need not wait for transactions that announce a change.
-        // What makes it the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile,
-        // that both are serializable.
+        // Devices without a binding are not announced, so this does not wait for transactions that announce a change.
+        // The primary keys make hardware key and nonce unique, and serializable isolation detects a key that is barred
+        // meanwhile.
         return try database.decide(.unordered, by: looks, at: time) { answers in
             let known = try DeviceStatements.details(answers[..<details.count])
             let (store, used, barred) = (answers[details.count], answers[details.count + 1], answers[details.count + 2])
             guard Self.isCurrent(request.epoch, store) else { return .refused(.refused(.epochChanged)) }
             let nonce = try DeviceStatements.state(of: request.nonce, in: .nonces, store, used, time)
             guard nonce != .expired else { return .refused(.refused(.nonceExpired)) }
-            // Before the nonce's use is checked: a repeated request has used it.
+            // This comes before the use of the nonce, because a repeated request has used it.
             if let known { return .refused(request.repetition(by: known)) }
             if barred.rows > 0 { return .refused(.refused(.deviceRevoked)) }
             guard nonce != .used else { return .refused(.refused(.nonceUsed)) }
@@ -41,7 +44,7 @@ struct DatabaseEnrolment {
         }
     }
 
-    /// In the database, whatever this process remembers.
+    /// Returns whether the epoch is current in the database, which may differ from the one in memory.
     private static func isCurrent(_ epoch: RandomID, _ store: DatabaseResult) -> Bool {
         store.rows == 1 && RandomID(store.bytes(0, 0)) == epoch
     }
@@ -59,7 +62,7 @@ struct DatabaseEnrolment {
                 .text(attestation.systemVersion?.description),
             ])
         guard let receipt = attestation.receipt else { return [attested] }
-        // Due at once: the refresher finds when it makes sense to ask.
+        // The receipt is due at once. The refresher finds the right time for a request.
         let kept = DatabaseStatement(
             """
             INSERT INTO receipt (device, risk_metric, next_at, content)
@@ -71,8 +74,10 @@ struct DatabaseEnrolment {
         return [attested, kept]
     }
 
-    /// - Parameter spending: called with the device before its counter is written: from here on the value is spent, whatever
-    ///   becomes of the transaction.
+    /// Binds a key.
+    ///
+    /// - Parameter spending: Receives the device before its counter is written. From then on the value counts as spent,
+    ///   whatever the outcome of the transaction.
     func bindKey(
         _ request: BindingRequest, at time: Int64, spending: (DeviceID) -> Void
     ) throws -> KeyBindingVerdict {
@@ -99,7 +104,7 @@ struct DatabaseEnrolment {
         }
     }
 
-    /// What was decided.
+    /// Returns the statements for an accepted request.
     private static func rows(
         of request: BindingRequest, _ details: DeviceDetails, _ window: CounterWindow, _ time: Int64
     ) -> ([DatabaseStatement], KeyBindingKind) {
@@ -128,7 +133,7 @@ struct DatabaseEnrolment {
             kind = .renewal
         } else {
             kind = details.bindings.isEmpty ? .first : .rotation
-            // One that ends sooner anyway is not prolonged.
+            // A binding that ends earlier is not prolonged.
             let ended = DatabaseStatement(
                 """
                 UPDATE binding SET ends_at = $1
@@ -149,16 +154,16 @@ struct DatabaseEnrolment {
     }
 }
 
-/// What is looked at before a key is bound. One snapshot.
+/// The state that decides on a key binding, read in one snapshot.
 private struct BindingSnapshot {
     let store: DatabaseResult
     let details: DeviceDetails?
-    /// Locked until the transaction ends.
+    /// The counter row, which is locked until the transaction ends.
     let counter: DatabaseResult
     private let isTaken: Bool
     private let isIssued: Bool
     private let nonce: DatabaseResult
-    /// Of the admission token, and of its subject, where one was shown.
+    /// The results for the admission token and its subject. Nil if no token was presented.
     private let token: (used: DatabaseResult, revoked: DatabaseResult)?
 
     static func questions(_ request: BindingRequest) -> [DatabaseStatement] {
@@ -182,7 +187,9 @@ private struct BindingSnapshot {
         return questions
     }
 
-    /// - Parameter answers: of `questions`.
+    /// Reads a snapshot.
+    ///
+    /// - Parameter answers: The results of `questions`.
     init(_ answers: [DatabaseResult]) throws {
         let others = DeviceStatements.detailsCount
         details = try DeviceStatements.details(answers[..<others])
@@ -207,7 +214,7 @@ private struct BindingSnapshot {
         case .approval: return isPending && details.device.approvedAt == nil ? .awaitingApproval : nil
         case .earlier: return isPending ? .admissionRequired : nil
         case .token(let shown, let subject):
-            // Asked for whenever one is shown.
+            // A presented token is checked even if the device is active.
             guard let token else { return .admissionRequired }
             switch try DeviceStatements.state(of: shown, in: .tokens, store, token.used, time) {
             case .expired: return .tokenExpired

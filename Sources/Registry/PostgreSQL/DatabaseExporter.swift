@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// Reads exports page by page. A page is read in one transaction.
+/// A reader of exports, page by page. Each page is read in one transaction.
 struct DatabaseExporter {
     private let database: RegistryDatabase
 
@@ -8,9 +8,11 @@ struct DatabaseExporter {
         self.database = database
     }
 
+    /// Reads a page.
+    ///
     /// - Parameters:
-    ///   - limit: rows at most.
-    ///   - time: of the export, for the head; seconds since 1970-01-01T00:00:00Z.
+    ///   - limit: The maximum number of rows.
+    ///   - time: The time of the export for the head, in seconds since 1970-01-01T00:00:00Z.
     func exportPage(from cursor: ExportCursor, limit: Int, at time: Int64) throws -> ExportPage {
         try database.transaction(.reading) {
             let store = try database.run("SELECT id, revocation_list, tokens_removed, secret_check FROM store")
@@ -40,7 +42,9 @@ struct DatabaseExporter {
         }
     }
 
-    /// - Returns: and the number of the last one; nil if there are no more.
+    /// Reads devices.
+    ///
+    /// - Returns: The devices and the number of the last one. The number is nil if there are no more.
     private func exportDevices(after number: Int64, _ limit: Int) throws -> ([ExportedDevice], Int64?) {
         let rows = try database.run(
             """
@@ -54,7 +58,7 @@ struct DatabaseExporter {
         let numbers = try (0..<rows.rows).map { try rows.integer($0, 0) }
         try addBindings(to: &devices, numbers)
         var weight = 0
-        // One at least.
+        // A page has at least one device.
         let count = devices.prefix { device in
             defer { weight += device.weight }
             return weight < ExportPage.weight
@@ -109,7 +113,7 @@ struct DatabaseExporter {
                 }, failures: Int(try rows.integer(row, 22))))
     }
 
-    /// Of the sections behind the devices.
+    /// Reads rows of the sections after the devices.
     private func exportRows(after cursor: ExportCursor, _ limit: Int) throws -> ([ExportRecord], [UInt8]?) {
         let after: [DatabaseValue] =
             cursor.section == .barredKeys

@@ -1,11 +1,14 @@
-/// Who speaks PostgreSQL's protocol. The statements are the same for all; what surrounds them is not.
+/// The kind of a database that speaks PostgreSQL's protocol. All kinds use the same statements but differ in locking
+/// and notification.
 enum DatabaseKind {
     case postgresql
-    /// Every transaction is serializable; nobody is notified, so changes are found by looking.
+    /// Every transaction is serializable. There are no notifications, so changes are found by polling.
     case cockroach
     case yugabyte
 
-    /// - Parameter version: what `version()` says.
+    /// Recognizes the kind of a database.
+    ///
+    /// - Parameter version: The result of `version()`.
     init(version: String) {
         if version.contains("CockroachDB") {
             self = .cockroach
@@ -17,17 +20,20 @@ enum DatabaseKind {
     }
 
     var notifies: Bool { self == .postgresql }
-    /// Transactions that change devices wait for each other instead of failing and being tried again.
+    /// Whether transactions that change devices wait for each other. Otherwise they fail and are retried.
     var locksTables: Bool { self == .postgresql }
 }
 
-/// Which database a store is in, so that one which may have gone back is found out: the cluster, its timeline, and the table.
+/// The identity of the database of a store, which detects that it may have gone back: the cluster, its timeline and the
+/// table.
 ///
-/// The timeline changes with every promotion of a standby and every point-in-time recovery. It is that of the log being
-/// written now: `pg_control_checkpoint()` keeps the old one until the first checkpoint after a promotion. The table's number
-/// changes when a dump is restored.
+/// The timeline changes with each promotion of a standby and each point-in-time recovery. It is that of the log being
+/// written now, because `pg_control_checkpoint()` keeps the old one until the first checkpoint after a promotion. The
+/// number of the table changes when a dump is restored.
 enum DatabaseMark {
-    /// - Parameter run: runs a statement without parameters.
+    /// Reads the mark.
+    ///
+    /// - Parameter run: Runs a statement without parameters.
     static func read(
         _ kind: DatabaseKind, _ run: (String) throws -> DatabaseResult
     ) throws -> String {
@@ -41,17 +47,17 @@ enum DatabaseMark {
         do {
             return "\(try run("SELECT system_identifier FROM pg_control_system()").integer(0, 0))"
         } catch let fault as DatabaseFault where fault.state == "42501" {
-            // The role may not ask. Another cluster with this table, of this number, on this timeline is then the operator's to
-            // tell.
+            // The role may not read the identifier. The operator must then notice another cluster with the same table
+            // number and timeline.
             return "-"
         }
     }
 }
 
-/// How far PostgreSQL's log is durable, at the end of a record: what is there after any crash.
+/// The position up to which PostgreSQL's log is durable, at a record boundary. Everything before it survives a crash.
 ///
-/// What it calls flushed may lie in the midst of a record, which a crash undoes. So a position counts that was between two records
-/// when it was read, once the log is flushed beyond it.
+/// The flushed position may be within a record, which a crash undoes. A position counts if it was between two records
+/// when it was read, and the log is flushed beyond it.
 struct LogPosition {
     private(set) var durable: Int64
     private var next: Int64?
@@ -60,9 +66,11 @@ struct LogPosition {
         self.durable = durable
     }
 
+    /// Updates the position.
+    ///
     /// - Parameters:
-    ///   - inserted: where the next record begins.
-    ///   - flushed: up to where the log is on the disk.
+    ///   - inserted: The start of the next record.
+    ///   - flushed: The position up to which the log is on disk.
     mutating func update(inserted: Int64, flushed: Int64) {
         if let waiting = next, waiting <= flushed {
             durable = max(durable, waiting)
@@ -75,7 +83,7 @@ struct LogPosition {
         }
     }
 
-    /// The two, as columns of a query.
+    /// The columns of a query for both positions.
     static func columns(_ kind: DatabaseKind) -> String {
         kind == .postgresql
             ? """

@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// Writes records, many in one statement: each costs a way to the database and back.
+/// An import into a database. Many records share a statement, because each statement takes a round trip.
 final class DatabaseLoader {
     private let database: RegistryDatabase
     private var head: ExportHead?
@@ -18,9 +18,11 @@ final class DatabaseLoader {
         self.database = database
     }
 
+    /// Imports an export in one transaction.
+    ///
     /// - Parameters:
-    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
-    ///   - time: seconds since 1970-01-01T00:00:00Z.
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    ///   - fill: Adds the records in order, starting with the head. If it throws, the transaction is rolled back.
     static func load(
         into database: RegistryDatabase, at time: Int64 = WallClock.seconds,
         _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
@@ -28,11 +30,11 @@ final class DatabaseLoader {
         do {
             let clocks = WitnessNotice(clock: WallClock.seconds, database: try database.clock())
             if let clocks { throw RegistryLoadError.failed(clocks.description) }
-            // Not `transaction`: what was handed over cannot be asked for again.
+            // `transaction` cannot be used, because the records are available only once.
             _ = try database.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
             do {
-                // Nothing is enrolled or registered meanwhile. A gateway that was started in spite of all finds another store, and
-                // refuses everything until it is started again.
+                // Nothing is enrolled or registered meanwhile. A running gateway then finds another store and refuses
+                // everything until it is restarted.
                 if database.kind.locksTables { _ = try database.execute(RegistryDatabase.lock) }
                 guard try database.run("SELECT 1::bigint FROM device LIMIT 1").rows == 0 else {
                     throw RegistryLoadError.notEmpty
@@ -41,7 +43,7 @@ final class DatabaseLoader {
                 try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
                 try loader.finish(at: time)
             } catch {
-                // A connection that has failed undoes it by its end.
+                // A failed connection is rolled back by its end.
                 _ = try? database.execute("ROLLBACK")
                 throw error
             }
@@ -63,7 +65,7 @@ final class DatabaseLoader {
             weight += device.weight
             if devices.count >= Self.rows || weight >= ExportPage.weight { try writeDevices() }
         case .certificate(let certificate):
-            // Of a binding of the last devices.
+            // The certificate may belong to a binding of the last devices.
             try writeDevices()
             certificates.append(certificate)
             if certificates.count >= Self.rows { try writeCertificates() }
@@ -132,7 +134,9 @@ final class DatabaseLoader {
         }
     }
 
-    /// - Returns: their numbers, which grow with the order of the rows.
+    /// Inserts devices.
+    ///
+    /// - Returns: Their numbers, which grow in the order of the rows.
     private func insertRows(_ rows: [ExportedDevice]) throws -> [Int64] {
         let inserted = try database.run(
             """
@@ -208,11 +212,11 @@ final class DatabaseLoader {
             ])
     }
 
-    // MARK: - The others
+    // MARK: - Other records
 
     private func writeCertificates() throws {
         guard !certificates.isEmpty else { return }
-        // Of a key that was bound only when its device had been read: both are left out.
+        // The key was bound after its device had been exported, so the certificate is left out like the binding.
         _ = try database.run(
             """
             INSERT INTO issued_certificate (serial, binding, not_after)
@@ -261,7 +265,8 @@ final class DatabaseLoader {
         barred.removeAll(keepingCapacity: true)
     }
 
-    /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
+    /// Completes the import. Keys that the store barred before stay barred. Earlier challenges, nonces and tokens are
+    /// refused.
     private func finish(at time: Int64) throws {
         try writeDevices()
         try writeCertificates()

@@ -2,16 +2,16 @@ internal import CLibpq
 internal import EventLoop
 internal import Glibc
 
-/// Statements under way on one connection, each a transaction of its own, answered in their order.
+/// A pipeline of statements on one connection. Each statement is its own transaction, and they are answered in order.
 ///
-/// Whatever is not expected ends the connection, and with it everything under way, of which nobody knows then what became. No
-/// statement is ever cancelled: a cancelled commit may be durable all the same.
+/// An unexpected event ends the connection, and the outcome of all statements in progress is then unknown. Statements
+/// are never cancelled, because a cancelled commit may be durable.
 final class DatabasePipeline: SocketHandler {
     enum Outcome {
         case done(DatabaseResult)
-        /// The database has said that nothing was done, and why.
+        /// The database reported that nothing was done.
         case refused(DatabaseFault)
-        /// It may have been done, or may yet be.
+        /// The statement may have been done, or may still be.
         case unknown
     }
 
@@ -29,15 +29,17 @@ final class DatabasePipeline: SocketHandler {
     private let notified: () -> Void
     private let lost: (String) -> Void
 
+    /// Creates a pipeline.
+    ///
     /// - Parameters:
-    ///   - patience: how long a statement may take.
-    ///   - notified: called when the database has notified a change.
-    ///   - lost: called once, after all that was under way has been answered.
+    ///   - patience: The timeout of a statement.
+    ///   - notified: Called when the database has notified a change.
+    ///   - lost: Called once when the connection has ended, after all statements were answered.
     init?(
         _ connection: DatabaseConnection, loop: Loop, patience: TimeSpan, notified: @escaping () -> Void,
         lost: @escaping (String) -> Void
     ) {
-        // A second descriptor: this handler closes its own, libpq the first.
+        // This handler closes its own descriptor, and libpq closes the first.
         let descriptor = fcntl(connection.socket, F_DUPFD_CLOEXEC, 0)
         guard descriptor >= 0 else { return nil }
         self.connection = connection
@@ -50,7 +52,9 @@ final class DatabasePipeline: SocketHandler {
 
     var isLost: Bool { connection == nil }
 
-    /// Sends a statement that was prepared. - Parameter answer: called once, in any case.
+    /// Sends a prepared statement.
+    ///
+    /// - Parameter answer: Called exactly once.
     func run(_ name: String, _ arguments: [DatabaseValue], answer: @escaping (Outcome) -> Void) {
         guard let connection else { return answer(.unknown) }
         statements.append(
@@ -93,10 +97,10 @@ final class DatabasePipeline: SocketHandler {
         }
     }
 
-    /// What has been answered in full. A statement is done when the end of its transaction has been answered, not before.
+    /// Processes complete results. A statement is done only when the end of its transaction has been reported.
     private func takeAnswers() {
         while !statements.isEmpty, let connection, !connection.isBusy {
-            // Nothing: the results of one statement have ended, the end of its transaction follows.
+            // Nil separates the results of a statement from the end of its transaction.
             guard let result = connection.nextResult() else { continue }
             switch result.status {
             case PGRES_PIPELINE_SYNC: finishFirst(connection)
@@ -110,11 +114,11 @@ final class DatabasePipeline: SocketHandler {
 
     private func finishFirst(_ connection: DatabaseConnection) {
         let statement = statements[0]
-        // The server reports a cancelled wait for a synchronous standby as done, with a warning. It does not matter
-        // which statement under way the warning belongs to: it ends all of them.
+        // The server reports a cancelled wait for a synchronous standby as done, with a warning. The connection ends in
+        // any case, so it does not matter which statement the warning belongs to.
         guard connection.warnings == statement.warnings else { return lose("a commit was answered with a warning") }
         if let fault = statement.fault {
-            // Anything else may come from a server that is going down, in the middle of a commit.
+            // Other errors may come from a server that shuts down during a commit.
             guard fault.isPassing || fault.isRefusal else { return lose("\(fault)") }
             statements.removeFirst()
             return statement.answer(.refused(fault))
@@ -124,7 +128,7 @@ final class DatabasePipeline: SocketHandler {
         statement.answer(.done(result))
     }
 
-    /// Ends the connection. Harmless when done already.
+    /// Ends the connection. It does nothing if the connection has ended already.
     func lose(_ reason: String) {
         guard connection != nil else { return }
         close()

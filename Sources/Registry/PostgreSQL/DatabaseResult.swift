@@ -1,11 +1,11 @@
 internal import CLibpq
 internal import Vocabulary
 
-/// What a statement has answered: rows in binary form, or an error. Owns the `PGresult`.
+/// The result of a statement: rows in binary form, or an error. It owns the `PGresult`.
 final class DatabaseResult {
     private let result: OpaquePointer
 
-    /// - Parameter result: one that nobody else clears.
+    /// Takes ownership of a result.
     init(adopting result: OpaquePointer) {
         self.result = result
     }
@@ -16,32 +16,32 @@ final class DatabaseResult {
 
     var status: ExecStatusType { PQresultStatus(result) }
     var rows: Int { Int(PQntuples(result)) }
-    /// How many rows a statement has changed.
+    /// The number of changed rows.
     var changed: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
-    /// "COMMIT", "ROLLBACK", ...
+    /// The command tag, such as "COMMIT" or "ROLLBACK".
     var tag: String { String(cString: PQcmdStatus(result)) }
 
-    /// Why the statement failed; nil if it did not.
+    /// The error of the statement. Nil if it succeeded.
     var fault: DatabaseFault? {
         switch status {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY: return nil
         default:
-            // Not the message's details: they quote values.
+            // Details are left out, because they quote values.
             let message = Self.field("M", of: result) ?? String(cString: PQresStatus(status))
             return DatabaseFault(message, state: Self.field("C", of: result) ?? "")
         }
     }
 
-    /// Fields of errors and notices have letters: V severity, in English; C SQLSTATE; M message.
+    /// Returns a field of an error or a notice: V is the severity in English, C the SQLSTATE, M the message.
     static func field(_ letter: Unicode.Scalar, of result: OpaquePointer?) -> String? {
         PQresultErrorField(result, Int32(letter.value)).map { String(cString: $0) }
     }
 
-    // MARK: - Values: rows and columns count from 0
+    // MARK: - Values: rows and columns are numbered from 0
 
     func isNull(_ row: Int, _ column: Int) -> Bool { PQgetisnull(result, Int32(row), Int32(column)) == 1 }
 
-    /// The bytes are the result's, and are copied.
+    /// Returns a copy of the bytes.
     func bytes(_ row: Int, _ column: Int) -> [UInt8] {
         let length = Int(PQgetlength(result, Int32(row), Int32(column)))
         guard length > 0, let start = PQgetvalue(result, Int32(row), Int32(column)) else { return [] }
@@ -85,7 +85,7 @@ final class DatabaseResult {
         return number
     }
 
-    /// From `highest` and `bits`.
+    /// Reads the columns `highest` and `bits`.
     func window(_ row: Int, _ column: Int) throws -> CounterWindow {
         guard
             let window = CounterWindow(
@@ -100,11 +100,11 @@ final class DatabaseResult {
     }
 }
 
-/// Why the database did not do what it was asked.
+/// An error of the database or its connection.
 struct DatabaseFault: Error {
-    /// For logs: no values of parameters.
+    /// The text for logs, without values of parameters.
     let detail: String
-    /// SQLSTATE; empty if the connection failed.
+    /// The SQLSTATE. Empty if the connection failed.
     let state: String
 
     init(_ detail: String, state: String = "") {
@@ -112,16 +112,16 @@ struct DatabaseFault: Error {
         self.state = state
     }
 
-    /// Nobody has answered before the deadline. What was asked for may be done, or never will be.
+    /// The deadline passed without an answer. The statement may be done or not.
     static let noAnswer = DatabaseFault("no answer in time")
     var isNoAnswer: Bool { state == Self.noAnswer.state && detail == Self.noAnswer.detail }
 
-    /// Nothing was done, and the same may succeed when it is tried again: 40001 serialization_failure, 40P01 deadlock_detected;
-    /// 23505 unique_violation, where somebody else has inserted what was just not there.
+    /// Whether nothing was done and a retry may succeed: 40001 serialization_failure, 40P01 deadlock_detected, or 23505
+    /// unique_violation after a concurrent insert.
     var isPassing: Bool { ["40001", "40P01", "23505"].contains(state) }
 
-    /// Nothing was done, and the connection is as good as before: 57014 query_canceled, which reports the statement's
-    /// timeout, and 55P03 lock_not_available.
+    /// Whether nothing was done and the connection is usable: 57014 query_canceled, which reports a statement timeout,
+    /// or 55P03 lock_not_available.
     var isRefusal: Bool { ["57014", "55P03"].contains(state) }
 }
 
@@ -130,7 +130,7 @@ extension DatabaseFault: CustomStringConvertible {
 }
 
 extension DeviceIdentity {
-    /// The columns this and `Device` are read from, in order.
+    /// The columns that this and `Device` are read from, in order.
     static let databaseColumns = """
         device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
         approved_at, subject, shown_extensions

@@ -1,7 +1,6 @@
 internal import Vocabulary
 
-/// A statement with its values, to be sent together with others: each way to the database and back is one more that others wait
-/// for.
+/// A statement with its arguments, which is sent together with others to save round trips.
 struct DatabaseStatement {
     let sql: String
     let arguments: [DatabaseValue]
@@ -12,14 +11,14 @@ struct DatabaseStatement {
     }
 }
 
-/// A parameter of a statement, sent in PostgreSQL's binary format.
+/// A parameter of a statement in PostgreSQL's binary format.
 enum DatabaseValue {
     case integer(Int64)
     case bytes([UInt8])
     case text(String)
     case integers([Int64])
     case bytesList([[UInt8]])
-    /// Nil elements are NULL.
+    /// Integers, where nil is NULL.
     case optionalIntegers([Int64?])
     case optionalBytesList([[UInt8]?])
     case texts([String?])
@@ -31,7 +30,7 @@ enum DatabaseValue {
     static func device(_ device: DeviceID) -> DatabaseValue { .integer(device.number) }
     static func key(_ key: KeyID) -> DatabaseValue { .bytes(key.bytes) }
 
-    /// Nil is NULL.
+    /// The encoded value. Nil is NULL.
     var encoded: [UInt8]? {
         switch self {
         case .integer(let number): Self.big(UInt64(bitPattern: number))
@@ -59,7 +58,7 @@ enum DatabaseValue {
         }
     }
 
-    /// One with NULLs: of length -1.
+    /// Encodes an array with NULLs, which have length -1.
     private static func array(of type: UInt32, _ elements: [[UInt8]?]) -> [UInt8] {
         let size = elements.reduce(0) { $0 + 4 + ($1?.count ?? 0) }
         return array(of: type, elements.count, size: size, hasNulls: elements.contains { $0 == nil }) { bytes in
@@ -70,8 +69,10 @@ enum DatabaseValue {
         }
     }
 
-    /// PostgreSQL's array_recv: dimensions, whether there are NULLs, the elements' type; each dimension's length and lower
-    /// bound; each element's length and bytes.
+    /// Encodes an array for PostgreSQL's array_recv.
+    ///
+    /// The format is the number of dimensions, a flag for NULLs, the type of the elements, the length and lower bound
+    /// of each dimension, then the length and bytes of each element.
     private static func array(
         of type: UInt32, _ count: Int, size: Int, hasNulls: Bool = false, _ fill: (inout [UInt8]) -> Void
     ) -> [UInt8] {

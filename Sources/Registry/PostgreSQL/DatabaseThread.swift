@@ -2,20 +2,20 @@ internal import EventLoop
 internal import Synchronization
 internal import Vocabulary
 
-/// The thread that may wait for the database: it opens connections, and does one after the other what operators and enrolment
-/// ask. Counters and lookups wait for nobody here.
+/// The thread for blocking operations on the database. It opens connections and performs the operations of operators
+/// and enrolment in order. Counters and look-ups do not pass through it.
 final class DatabaseThread: Sendable {
     enum Order: Sendable {
-        /// Connect, and write down what memory holds as spent.
+        /// Connect, and write the values that are spent in memory.
         case open(owed: [DeviceID: [UInt32]])
         case perform(RegistryCommand, at: Int64, ticket: Int)
-        /// One slice of what ends with time; and a word to the witness.
+        /// Expire a slice, and update the witness.
         case expire(at: Int64, StoreProgress)
-        /// What others have revoked and ended.
+        /// Add revocations and ends of other gateways to the journal.
         case attest([WitnessEntry])
-        /// How far the database has come, at the end.
+        /// Mark the final progress of the database.
         case mark(StoreProgress)
-        /// Let go of the connection, which cannot be trusted any more.
+        /// Close the connection, which has failed.
         case abandon
         case stop
     }
@@ -24,24 +24,26 @@ final class DatabaseThread: Sendable {
         case opened(DatabaseAccess)
         case notOpened(String)
         case performed(ticket: Int, DatabaseReply)
-        /// - isLeft: whether there may be more.
+        /// A slice was expired. `isLeft` says whether there may be more.
         case expired(isLeft: Bool)
-        /// Of `expire`: why the connection is no good any more; nil if it is.
+        /// The expiry failed. The text says why the connection is unusable. Nil if it is usable.
         case notExpired(String?)
     }
 
     private let orders: Mailbox<Order>
     private let thread: LoopThread
 
-    /// - Parameter access: what has been opened already.
+    /// Starts the thread.
+    ///
+    /// - Parameter access: The connections that are open already.
     init(
         _ settings: PostgreSQLSettings, reports: Mailbox<Report>, access: DatabaseAccess, witness: Witness?
     ) throws(EventLoopError) {
-        // Bounded by what the store's thread lets in.
+        // The store's thread bounds the number of orders.
         let orders = try Mailbox<Order>(limit: .max)
         self.orders = orders
         thread = try LoopThread(name: "database") {
-            // Without a loop nothing is answered: the store's thread gives up what it asked.
+            // Without a loop nothing is answered, and the store's thread gives up its requests.
             guard let loop = try? Loop() else { return }
             let runner = OperationRunner(
                 settings, database: access.takeDatabase(), witness: witness, reports: reports, loop: loop)
@@ -52,38 +54,38 @@ final class DatabaseThread: Sendable {
 
     func order(_ order: Order) { orders.post(order) }
 
-    /// After `stop` was ordered.
+    /// Waits for the end of the thread, after `stop` was ordered.
     func join() { thread.join() }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 struct DatabaseReply: Sendable {
     let result: Result<RegistryReply, StoreError>
-    /// The number under which other gateways hear of it; nil if nobody needs to.
+    /// The number of the change that other gateways read. Nil if there is none.
     var change: Int64?
-    /// Why the connection is no good any more; nil if it is.
+    /// The reason why the connection is unusable. Nil if it is usable.
     var fault: String?
-    /// A value that may or may not have been spent.
+    /// A counter value that may have been spent.
     var owed: (device: DeviceID, counter: UInt32)?
 }
 
-/// A database that was opened on one thread and is used on others: the waiting side by the database thread, the counters' connection by
-/// the store's thread.
+/// The connections of a database, which are opened on one thread and used on others. The database thread uses the
+/// blocking side, and the store's thread the connection for counters.
 final class DatabaseAccess: Sendable {
     let identity: StoreIdentity
     let kind: DatabaseKind
-    /// The number of the latest change that the witness knows.
+    /// The number of the latest change in the journal.
     let position: Int64
-    /// How far it had come when it was opened.
+    /// The progress of the database when it was opened.
     let progress: StoreProgress
-    /// Whether its tables were made when it was opened.
+    /// Whether the tables were created when it was opened.
     let isMade: Bool
     private let database: Mutex<RegistryDatabase?>
     private let connection: Mutex<DatabaseConnection?>
 
-    /// Opens both connections, to the same database. Waits.
+    /// Opens both connections to the same database. Blocks.
     ///
-    /// - Parameter making: whether tables are made where there are none.
+    /// - Parameter making: Whether to create missing tables.
     init(
         _ settings: PostgreSQLSettings, _ witness: Witness?, making: Bool, owed: [DeviceID: [UInt32]] = [:]
     ) throws(StoreOpenError) {
@@ -111,17 +113,18 @@ final class DatabaseAccess: Sendable {
     func takeConnection() -> sending DatabaseConnection? { connection.withLock { $0.take() } }
 }
 
-/// On the database thread.
+/// The part of `DatabaseThread` that runs on the thread.
 private final class OperationRunner {
     private let settings: PostgreSQLSettings
     private var database: RegistryDatabase?
     private let witness: Witness?
-    /// Slices until it is looked for people who were barred at other gateways: no change of a device tells of them.
+    /// The number of slices until people who were barred at other gateways are read. No change of a device reports
+    /// them.
     private var slicesToSubjects = 0
     private let reports: Mailbox<DatabaseThread.Report>
     private let loop: Loop
 
-    /// Slices come each half second, or faster.
+    /// The number of slices between two reads. Slices come each half second or faster.
     private static let subjectPause = 20
 
     init(
@@ -155,7 +158,7 @@ private final class OperationRunner {
     private func open(_ owed: [DeviceID: [UInt32]]) {
         database = nil
         do throws(StoreOpenError) {
-            // A gateway that has lost its database must not make a new one.
+            // A gateway that has lost its database must not create a new one.
             let access = try DatabaseAccess(settings, witness, making: false, owed: owed)
             database = access.takeDatabase()
             reports.post(.opened(access))
@@ -171,7 +174,7 @@ private final class OperationRunner {
         do {
             let reply = try perform(command, in: database, at: time) { spent = $0 }
             let change = database.lastChange
-            // Before the command is answered.
+            // Entries must be in the journal before the command is answered.
             witness?.append(command.witnessEntries(for: reply, at: time))
             return DatabaseReply(result: .success(reply), change: change > before ? change : nil)
         } catch let refusal as StoreError {
@@ -180,14 +183,17 @@ private final class OperationRunner {
             let trouble = DatabaseFailure(error)
             var answer = DatabaseReply(
                 result: .failure(.unavailable), fault: trouble.endsConnection ? "\(trouble)" : nil)
-            // COMMIT may have been durable although it failed.
+            // A COMMIT that failed may still be durable.
             if let spent, case .bindKey(let request) = command { answer.owed = (spent, request.counter) }
             if trouble.endsConnection { self.database = nil }
             return answer
         }
     }
 
-    /// - Parameter spending: See `DatabaseEnrolment.bindKey`.
+    /// Performs an operation.
+    ///
+    /// - Parameter spending: Receives the device before a key binding spends its counter value. See
+    ///   `DatabaseEnrolment.bindKey`.
     private func perform(
         _ command: RegistryCommand, in database: RegistryDatabase, at time: Int64, spending: (DeviceID) -> Void
     ) throws -> RegistryReply {
@@ -245,10 +251,10 @@ private final class OperationRunner {
     }
 }
 
-/// An error of whatever kind, as logs tell it.
+/// An error of any kind with a text for logs.
 struct DatabaseFailure: Error, CustomStringConvertible {
     let description: String
-    /// Whether the connection is not to be used again.
+    /// Whether the connection is unusable.
     let endsConnection: Bool
 
     init(_ error: any Error) {

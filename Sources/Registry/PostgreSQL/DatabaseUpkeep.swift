@@ -22,7 +22,7 @@ struct DatabaseUpkeep {
         let isDue = try database.run(due, arguments).rows > 0
         guard isDue, limit > 0 else { return ClaimedReceipts(devices: [], isMoreDue: isDue) }
         return try database.transaction(.changing) {
-            // Looked at again: another gateway may have claimed them.
+            // The rows are read again, because another gateway may have claimed them.
             let rows = try database.run(due, arguments)
             var claimed: [DeviceDetails] = []
             var passed = 0
@@ -30,7 +30,7 @@ struct DatabaseUpkeep {
                 let device = try rows.device(passed, 0, "receipt")
                 let isRevoked = try rows.boolean(passed, 1)
                 passed += 1
-                // Not asked about; and out of the way of others, however many are revoked.
+                // Revoked devices are postponed, so that they do not delay others.
                 let next = isRevoked ? claim.time + RegistryStore.revokedPause : claim.until
                 _ = try database.run(
                     "UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(next), .device(device)])
@@ -42,7 +42,7 @@ struct DatabaseUpkeep {
 
     func recordReceipt(_ result: ReceiptResult, at time: Int64) throws -> ReceiptVerdict {
         try database.transaction(.changing) {
-            // Only in place of the very receipt that was looked at, and never of one that was made later.
+            // Only the examined receipt is replaced, and never by an older one.
             let written = try database.run(
                 """
                 UPDATE receipt SET
@@ -68,7 +68,7 @@ struct DatabaseUpkeep {
 
     func receiptFigures(_ ceilings: [(app: AppID, highest: UInt32)], at time: Int64) throws -> ReceiptFigures {
         let counts = try ceilings.map { app, highest in
-            // The inner limit bounds the work: there may be many devices of other apps.
+            // The inner limit bounds the work if other apps have many devices.
             Int(
                 try database.run(
                     """
@@ -86,13 +86,13 @@ struct DatabaseUpkeep {
 
     // MARK: - Expiry
 
-    /// One slice of what ends with time; any gateway may do it. Writes nothing if nothing is due.
+    /// Expires a slice. Any gateway may do it. Nothing is written if nothing is due.
     ///
-    /// - Returns: whether there may be more.
+    /// - Returns: Whether there may be more.
     func expire(at time: Int64) throws -> Bool {
         let ended = try endDueBindings(at: time)
-        // One gateway whose clock is ahead must not have all others forget, or refuse, what is good for them. (That it ends keys early
-        // hurts least.)
+        // The clock of the database is the upper limit, so that a gateway whose clock is ahead does not make others
+        // refuse valid tokens. Ending bindings early is the lesser harm.
         let time = min(time, try database.clock())
         let used = try removeExpired(at: time)
         let certificates = try removeEndedCertificates(at: time)
@@ -102,12 +102,12 @@ struct DatabaseUpkeep {
 
     private static let slice = 256
 
-    /// Written down, not only computed from the time: a clock that goes back brings no binding back.
+    /// Ends bindings whose time has come. The end is written, so that it stays after a clock was set back.
     private func endDueBindings(at time: Int64) throws -> Bool {
         let due = "FROM binding WHERE ends_at IS NOT NULL AND ended_at IS NULL AND ends_at <= $1"
         guard try database.run("SELECT 1::bigint \(due) LIMIT 1", [.integer(time)]).rows > 0 else { return false }
         return try database.transaction(.changing) {
-            // Looked at again: another gateway may have come first.
+            // The rows are read again, because another gateway may have ended them.
             let rows = try database.run(
                 "SELECT key, device \(due) ORDER BY ends_at LIMIT \(Self.slice)", [.integer(time)])
             for row in 0..<rows.rows {
@@ -157,13 +157,14 @@ struct DatabaseUpkeep {
         }
     }
 
-    /// A gateway that has not looked for so long finds a gap, and forgets what it knew.
+    /// The time for which changes are kept, in seconds. A gateway that did not look for that long finds a gap and
+    /// reloads everything.
     static let changeLife: Int64 = 3_600
 
     private func removeChanges(at time: Int64) throws -> Bool {
         let due = "FROM change WHERE changed_at <= $1"
         let until = DatabaseValue.integer(time - Self.changeLife)
-        // The first is the oldest, but for clocks that differ.
+        // The first change is the oldest, apart from differences between clocks.
         let oldest = try database.run("SELECT changed_at FROM change ORDER BY seq LIMIT 1")
         guard oldest.rows > 0, try oldest.integer(0, 0) <= time - Self.changeLife else { return false }
         return try database.transaction(.changing) {

@@ -4,9 +4,9 @@ internal import Vocabulary
 enum DeviceStatements {
     // MARK: - Details
 
-    /// In a transaction, which makes the answers one.
+    /// Returns the statements for the details of a device. They must run in one transaction to be consistent.
     static func details(of device: DeviceSelector) -> [DatabaseStatement] {
-        // Its number, or what stands for that.
+        // An expression for the number of the device.
         let (number, argument): (String, DatabaseValue) =
             switch device {
             case .id(let id): ("$1", .device(id))
@@ -29,7 +29,8 @@ enum DeviceStatements {
 
     static let detailsCount = 4
 
-    /// - Parameter answers: of `details(of:)`.
+    /// Reads the results of `details(of:)`.
+    ///
     /// - Returns: nil if there is no such device.
     static func details(_ answers: ArraySlice<DatabaseResult>) throws -> DeviceDetails? {
         let answers = [DatabaseResult](answers)
@@ -48,24 +49,24 @@ enum DeviceStatements {
             "SELECT 1::bigint FROM barred_key WHERE key = $1 AND kind = $2", [.key(key), .text(kind.rawValue)])
     }
 
-    /// - Returns: two statements. The key is taken if either finds a row.
+    /// Returns two statements. The key is taken if either of them returns a row.
     static func looks(atTaken key: KeyID) -> [DatabaseStatement] {
         [DatabaseStatement("SELECT device FROM binding WHERE key = $1", [.key(key)]), look(atBarred: key, .mTLS)]
     }
 
-    /// Finds a row if there is a certificate of the number.
+    /// Returns a statement with a row if the serial number was issued.
     static func look(atIssued serial: CertificateSerial) -> DatabaseStatement {
         DatabaseStatement("SELECT 1::bigint FROM issued_certificate WHERE serial = $1", [.bytes(serial.bytes)])
     }
 
-    /// Finds a row if the person is barred.
+    /// Returns a statement with a row if the person is barred.
     static func look(atRevoked subject: Fingerprint) -> DatabaseStatement {
         DatabaseStatement("SELECT 1::bigint FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)])
     }
 
     // MARK: - Rows
 
-    /// - Returns: statements, the first of which answers with the device's number.
+    /// Returns statements that insert a device. The first one returns the number of the device.
     static func rows(
         of identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
     ) -> [DatabaseStatement] {
@@ -101,7 +102,7 @@ enum DeviceStatements {
 
     // MARK: - Single use
 
-    /// The two kinds, each with a table of its own.
+    /// The kinds of values that can be used once. Each has its own table.
     enum SingleUses: CaseIterable {
         case nonces
         case tokens
@@ -116,28 +117,31 @@ enum DeviceStatements {
         case expired
     }
 
-    /// What is looked at before anything is used: of which epoch the store is, and what was removed from the lists.
+    /// The epoch of the store, and the expiry of removed entries. It is read before anything is used.
     static let useLook = DatabaseStatement("SELECT epoch, nonces_removed, tokens_removed FROM store")
 
     static func look(at item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
         DatabaseStatement("SELECT 1::bigint FROM \(uses.table) WHERE id = $1", [.bytes(item.id.bytes)])
     }
 
-    /// Fails if somebody else has used it since it was looked at, and undoes all that was written with it.
+    /// Returns a statement that marks a value as used. It fails if another transaction has used the value, and its
+    /// transaction is then rolled back.
     static func use(_ item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
         DatabaseStatement(
             "INSERT INTO \(uses.table) (id, expires_at) VALUES ($1, $2)",
             [.bytes(item.id.bytes), .integer(item.expiresAt)])
     }
 
+    /// Returns the state of a value.
+    ///
     /// - Parameters:
-    ///   - store: answers `useLook`.
-    ///   - known: answers `look`.
+    ///   - store: The result of `useLook`.
+    ///   - known: The result of `look(at:in:)`.
     static func state(
         of item: SingleUse, in uses: SingleUses, _ store: DatabaseResult, _ known: DatabaseResult, _ time: Int64
     ) throws -> SingleUseState {
         let removed = try store.integer(0, uses == .nonces ? 1 : 2)
-        // A clock that went back must not bring back what was removed.
+        // After a clock was set back, removed entries must stay refused.
         guard item.expiresAt > max(time, removed) else { return .expired }
         return known.rows == 0 ? .unused : .used
     }

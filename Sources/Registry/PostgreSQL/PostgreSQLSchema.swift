@@ -1,17 +1,17 @@
 internal import EventLoop
 
-/// The tables in PostgreSQL, and how older ones are brought up to them. In the words that CockroachDB and YugabyteDB share.
+/// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
-    /// In order; what has run once is never changed.
+    /// The migrations in order. A released migration is never changed.
     private static let migrations = [first, second, third, fourth]
 
-    /// Gateways that start together wait for each other at the version's row.
+    /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
     /// - Parameters:
-    ///   - making: whether tables are made where there are none.
-    ///   - isLoading: whether those are for an import alone until that has ended well.
-    /// - Returns: whether they were made.
-    /// - Throws: `Missing` if there are none, and none are to be made; nothing has changed then.
+    ///   - making: Whether to create missing tables.
+    ///   - isLoading: Whether created tables are reserved for an import until it has succeeded.
+    /// - Returns: Whether the tables were created.
+    /// - Throws: `Missing` if there are no tables and none are to be created. Nothing has changed then.
     static func migrate(_ database: RegistryDatabase, making: Bool, isLoading: Bool) throws -> Bool {
         let isThere = try isThere(database)
         guard isThere || making else { throw Missing() }
@@ -36,7 +36,8 @@ enum PostgreSQLSchema {
     /// There are no tables.
     struct Missing: Error {}
 
-    /// Whether there is a registry, and not only its schema, or the beginning of one that was not finished.
+    /// Returns whether there is a complete registry. A schema without a version, or an unfinished creation, does not
+    /// count.
     private static func isThere(_ database: RegistryDatabase) throws -> Bool {
         let table = try database.run(
             """
@@ -47,11 +48,11 @@ enum PostgreSQLSchema {
         return try database.run("SELECT 1::bigint FROM schema_version WHERE version > 0").rows > 0
     }
 
-    /// The schema, with nothing in it but its version.
+    /// Creates the schema with the table of the version.
     private static func create(_ database: RegistryDatabase) throws {
-        // Asked first: creating needs a right that the user who prepared the schema may not have granted.
+        // Creation needs a privilege that the role may lack if its administrator has created the schema.
         let known = try database.run("SELECT 1::bigint FROM pg_namespace WHERE nspname = 'attestgate'")
-        // Two who create at once can meet at the catalogue's keys in spite of IF NOT EXISTS: the second tries again.
+        // Concurrent creations can conflict in the catalogue in spite of IF NOT EXISTS, and the second one is retried.
         try database.transaction(.unordered) {
             if known.rows == 0 { _ = try database.execute("CREATE SCHEMA IF NOT EXISTS attestgate") }
             _ = try database.execute(
@@ -86,7 +87,8 @@ enum PostgreSQLSchema {
             revocation_list BIGINT NOT NULL DEFAULT 0
         )
         """,
-        // The number of the latest change. A row and no sequence: numbers become visible in their order, without a gap.
+        // The number of the latest change. With a row instead of a sequence, numbers become visible in order and
+        // without gaps.
         "CREATE TABLE feed (one BIGINT PRIMARY KEY CHECK (one = 1), last BIGINT NOT NULL)",
         """
         CREATE TABLE change (
@@ -97,7 +99,7 @@ enum PostgreSQLSchema {
             changed_at BIGINT NOT NULL
         )
         """,
-        // Devices and bindings are never deleted: a key's row is what keeps it from being registered or bound again.
+        // Devices and bindings are never deleted. The row of a key prevents a second registration or binding.
         """
         CREATE TABLE device (
             id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -116,7 +118,7 @@ enum PostgreSQLSchema {
         """,
         "CREATE INDEX device_pending ON device (id) WHERE activated_at IS NULL",
         "CREATE INDEX device_subject ON device (subject) WHERE subject IS NOT NULL",
-        // Apart from devices: counters are rewritten all the time, in place where the page has room.
+        // Counters have their own table, because they are often updated, in place if the page has room.
         """
         CREATE TABLE counter (
             device BIGINT PRIMARY KEY REFERENCES device (id),
@@ -176,10 +178,10 @@ enum PostgreSQLSchema {
         "CREATE INDEX issued_certificate_end ON issued_certificate (not_after)",
     ]
 
-    /// What is compared with the witness outside the database, and what that has brought back.
+    /// Columns and tables for the witness, which is outside the database.
     private static let second = [
-        // Keys that are barred although nothing else here says so: a revocation journal knew them when the database did
-        // not. Registering and binding check this table.
+        // Keys that are barred without a device or binding, because they come from a revocation journal. Registration
+        // and binding check this table.
         """
         CREATE TABLE barred_key (
             key BYTEA NOT NULL CHECK (length(key) = 32),
@@ -189,20 +191,20 @@ enum PostgreSQLSchema {
             PRIMARY KEY (key, kind)
         )
         """,
-        // Grows with every fresh epoch.
+        // The number of the epoch.
         "ALTER TABLE store ADD COLUMN epoch_number BIGINT NOT NULL DEFAULT 0",
         // Whether there ever was a revocation journal: 0 or 1.
         "ALTER TABLE store ADD COLUMN is_journaled BIGINT NOT NULL DEFAULT 0",
     ]
 
-    /// Which secret the names were made with, and whether the tables were made for an import.
+    /// The check value of the secret for pseudonyms, and the state of an import.
     private static let third = [
-        // Derived from the secret; null until one is shown.
+        // Derived from the secret. NULL if no secret was ever used.
         "ALTER TABLE store ADD COLUMN secret_check BYTEA CHECK (secret_check IS NULL OR length(secret_check) = 32)",
-        // Whether an import is to fill it, and has not yet: nobody else may use it. 0 or 1.
+        // Whether an import is unfinished, so that others must not use the registry: 0 or 1.
         "ALTER TABLE store ADD COLUMN is_loading BIGINT NOT NULL DEFAULT 0",
     ]
 
-    /// The system version that an attestation states. Earlier attestations are not kept, so their devices state none.
+    /// The system version in an attestation. It is unknown for earlier devices.
     private static let fourth = ["ALTER TABLE attestation ADD COLUMN os_version TEXT"]
 }

@@ -1,46 +1,46 @@
 package import EventLoop
 
-/// Which PostgreSQL database holds the registry, and how to get there.
+/// The PostgreSQL database of a registry and the access to it.
 public struct PostgreSQLSettings: Sendable {
-    /// How the database proves itself, and we to it.
+    /// The authentication of both sides of a connection.
     public enum Security: Equatable, Sendable {
-        /// For Unix sockets, which need none, and for loopback.
+        /// No encryption, for Unix sockets and loopback.
         case none
-        /// The certificate must be of one of these authorities, and of the host's name. - authorities: a PEM file; certificate and
-        /// key: PEM files of ours, for databases that ask for them.
+        /// TLS with a certificate of one of the authorities for the host's name. All are paths of PEM files. The
+        /// database may ask for our certificate with its key.
         case verified(authorities: String, certificate: String?, key: String?)
     }
 
-    /// Names, addresses, or directories of Unix sockets, in the order they are tried; at least one.
+    /// Names, addresses or directories of Unix sockets, in the order of connection attempts. At least one.
     public var hosts: [String]
     public var port: Int
     public var database: String
     public var user: String
-    /// Asked for each connection, so that it can change. Nil if there is none.
+    /// Returns the password. It is called for each connection, so that the password can change. Nil if there is none.
     public var password: @Sendable () -> String?
     public var security: Security
-    /// What the database is compared with before it is used; nil in tests alone.
+    /// The witness that the database is compared with. It is nil only in tests.
     public var witness: WitnessSettings?
-    /// What names in it are made with; nil for commands, which make none.
+    /// The secret for pseudonyms. It is nil for commands, which create none.
     public var secret: SecretClaim?
 
-    /// What tests make shorter.
+    /// Limits that tests shorten.
     package var limits = Limits()
 
     package struct Limits: Equatable, Sendable {
-        /// Until a host has let us in.
+        /// The timeout for connecting to a host.
         package var connecting = TimeSpan.seconds(5)
-        /// Until a statement has been answered; then the connection is dropped, and what was under way is unknown.
+        /// The timeout of a statement. Then the connection is closed, and the outcome of its statements is unknown.
         package var answering = TimeSpan.seconds(3)
-        /// Until the database itself gives up a statement, before that.
+        /// The timeout of a statement in the database, which is shorter than `answering`.
         package var statement = TimeSpan.milliseconds(2_000)
-        /// Until a value is given up that others keep changing the device of.
+        /// The timeout of a value whose device others keep changing.
         package var queueing = TimeSpan.seconds(3)
-        /// Statements with counters that are under way together.
+        /// The maximum number of concurrent statements with counters.
         package var depth = 2
-        /// Devices in one of them.
+        /// The maximum number of devices in such a statement.
         package var rows = 1_024
-        /// Devices of which it is remembered what the database says.
+        /// The maximum number of devices whose database state is kept in memory.
         package var records = 65_536
 
         package init() {}
@@ -58,11 +58,11 @@ public struct PostgreSQLSettings: Sendable {
         self.security = security
     }
 
-    /// As libpq takes them. Everything that an environment variable or a file could say otherwise is said.
+    /// Returns parameters for libpq. All parameters that environment variables or files could set are included.
     func parameters(of host: String) -> [(String, String)] {
         var parameters = [
             ("host", host), ("port", "\(port)"), ("dbname", database), ("user", user),
-            // A standby is as good as a host that is not there.
+            // A standby is treated like an unavailable host.
             ("target_session_attrs", "read-write"), ("application_name", "attestgate"), ("client_encoding", "UTF8"),
             ("gssencmode", "disable"), ("tcp_user_timeout", "\(limits.answering.milliseconds)"),
             ("passfile", Self.nowhere), ("password", password() ?? ""),
@@ -84,10 +84,10 @@ public struct PostgreSQLSettings: Sendable {
         return parameters
     }
 
-    /// No file can have this name, so that none in the home directory is taken.
+    /// A path that no file can have, so that libpq reads none from the home directory.
     private static let nowhere = "/dev/null/none"
 
-    /// For messages: no secret is in it.
+    /// The name for messages, without secrets.
     var name: String { "\(hosts.joined(separator: ",")), database \(database)" }
 }
 

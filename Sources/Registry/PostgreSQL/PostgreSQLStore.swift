@@ -1,17 +1,17 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// The registry in PostgreSQL, as the store's thread asks it: counters, lookups and the news of other gateways over one
-/// connection, in a pipeline; what may wait for locks at the database thread, over another.
+/// The registry in PostgreSQL for the store's thread.
 ///
-/// After whatever it did not expect both connections are dropped, and opened again after a pause that grows, with every check of
-/// the first time.
+/// Counters, look-ups and changes of other gateways use a pipeline on one connection. Operations that may wait for
+/// locks use another connection on the database thread. After an unexpected event both connections are closed, and
+/// reopened after a growing pause with all checks of the first opening.
 final class PostgreSQLStore: StoreBackend {
     private enum State {
-        /// Both connections are there; what was due has not ended yet.
+        /// Both connections are open, but due bindings have not ended yet.
         case recovering
         case serving
-        /// To be opened again, at a time; nil if that is under way.
+        /// The connections are reopened at a time. Nil while that is in progress.
         case failed(until: Instant?)
     }
 
@@ -25,12 +25,12 @@ final class PostgreSQLStore: StoreBackend {
     var signal: (StoreSignal) -> Void = { _ in }
 
     private var state = State.recovering
-    /// Whether anything was answered yet, so that later changes must be signalled.
+    /// Whether anything was answered yet. Later changes must then be signalled.
     private var wasServing = false
     private var failures = 0
     private(set) var time: Int64 = 0
     private var isExpiring = false
-    /// What is owed that the database thread is writing down.
+    /// The owed values that the database thread is writing.
     private var paying: [DeviceID: [UInt32]] = [:]
 
     private(set) var pipeline: DatabasePipeline?
@@ -40,13 +40,13 @@ final class PostgreSQLStore: StoreBackend {
     private var tickets = 0
     var feed = ChangeFeed(position: 0)
     private var lineage = ""
-    /// As of the last look.
+    /// The number of the epoch at the last look.
     var epochNumber: Int64 = 0
     var logPosition = LogPosition(durable: 0)
 
     private static let findLimit = 64
 
-    /// Opens the store, and makes its tables where there are none and none were. Waits.
+    /// Opens the store. Creates the tables if there are none and there never were any. Blocks.
     init(_ settings: PostgreSQLSettings) throws(StoreOpenError) {
         self.settings = settings
         let wasThere = try settings.witness?.knowsStore() ?? false
@@ -93,7 +93,7 @@ final class PostgreSQLStore: StoreBackend {
         expire()
     }
 
-    /// Takes over what was opened.
+    /// Starts using the opened connections.
     private func serve(_ access: DatabaseAccess) {
         guard let loop, let connection = access.takeConnection(),
             let pipeline = DatabasePipeline(
@@ -109,7 +109,7 @@ final class PostgreSQLStore: StoreBackend {
         state = .recovering
     }
 
-    // MARK: - Questions
+    // MARK: - Requests
 
     func commit(_ entries: [CounterEntry], answer: @escaping (Int, CounterOutcome) -> Void) {
         guard let traffic else { return entries.indices.forEach { answer($0, .storeUnavailable) } }
@@ -164,7 +164,7 @@ final class PostgreSQLStore: StoreBackend {
         databaseThread.order(.perform(command, at: time, ticket: tickets))
     }
 
-    // MARK: - What the database thread reports
+    // MARK: - Reports of the database thread
 
     private func apply(_ report: DatabaseThread.Report) {
         switch report {
@@ -179,7 +179,7 @@ final class PostgreSQLStore: StoreBackend {
         case .notExpired(let fault):
             isExpiring = false
             if let fault { return fail(fault) }
-            // Nothing is answered before what was due has ended.
+            // Nothing is answered before due bindings have ended.
             if !isServing { expire() }
         }
     }
@@ -195,7 +195,7 @@ final class PostgreSQLStore: StoreBackend {
             answer(done.result)
             return fail(fault)
         }
-        // Memory learns of it like any other gateway's change, and before the command is answered.
+        // Memory applies the change like one of another gateway, before the command is answered.
         guard let change = done.change, feed.position < change, isAvailable else { return answer(done.result) }
         feed.wait(for: change) { answer(done.result) }
         look()
@@ -210,7 +210,7 @@ final class PostgreSQLStore: StoreBackend {
 
     // MARK: - Changes
 
-    /// Looks whether anything has changed; if not, what memory knows is still true as of when that was asked.
+    /// Looks for changes by any gateway. If there are none, memory was correct at the time of the request.
     func look() {
         guard let pipeline, feed.beginLook() else { return }
         let asked = Instant.now
@@ -245,7 +245,7 @@ final class PostgreSQLStore: StoreBackend {
                 return pipeline.lose("\(DatabaseFailure(error))")
             }
             _ = feed.endLook()
-            // There may be more.
+            // There may be more changes.
             look()
         }
     }
@@ -285,13 +285,13 @@ final class PostgreSQLStore: StoreBackend {
             epochNumber: epochNumber)
     }
 
-    /// Whatever is marked later has been appended before.
+    /// Adds entries to the journal. They precede later marks.
     func attest(_ entries: [WitnessEntry]) {
         if settings.witness != nil { databaseThread.order(.attest(entries)) }
     }
 
     func finish(_ done: @escaping () -> Void) {
-        // Not of a connection that has failed: what it knew last may not be so.
+        // The last known progress of a failed connection may be wrong.
         if isServing { databaseThread.order(.mark(progress)) }
         state = .failed(until: nil)
         signal = { _ in }
@@ -313,14 +313,15 @@ final class PostgreSQLStore: StoreBackend {
         pipeline = nil
         traffic?.end()
         databaseThread.order(.abandon)
-        // They have been done; memory forgets everything before it is used again.
+        // These operations were done, and memory is cleared before it is used again.
         for done in feed.endWaiting() { done() }
         signal(was || !wasServing ? .failed(reason) : .cannotReopen(reason))
-        // So that what waits is refused.
+        // Waiting requests are then refused.
         signal(.hasRoom)
     }
 
-    /// Longer each time, and not the same for all gateways of a database that comes back.
+    /// Schedules the next opening. The pause grows with each failure and is random, so that gateways do not return at
+    /// the same time.
     private func pause() {
         let longest = min(8_000, 250 << min(failures, 5))
         failures += 1
@@ -340,13 +341,13 @@ final class PostgreSQLStore: StoreBackend {
             signal(.cannotReopen("\(settings.name): replaced by another store while in use"))
             return pause()
         }
-        // What was spent since by workers that did not know yet.
+        // Workers that did not know of the failure may have spent more values.
         guard traffic?.owed.isEmpty == true else { return open() }
         serve(access)
         guard isAvailable else { return }
         change(to: access.identity)
         signal(.reopened)
-        // The database thread does this after what was just asked.
+        // The database thread expires after the operations that were just requested.
         expire()
     }
 

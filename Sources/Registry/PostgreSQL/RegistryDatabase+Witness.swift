@@ -1,12 +1,12 @@
 internal import Vocabulary
 
-// How the database stands to the witness of this gateway.
+// The interface for the witness of this gateway.
 extension RegistryDatabase: WitnessedStore {
-    /// How far a database has come, as it says itself.
+    /// The progress of a database as read from it.
     struct Found {
         let progress: StoreProgress
         let isJournaled: Bool
-        /// Whether it is not where it was when its epoch was drawn.
+        /// Whether the database is not the one in which its epoch was drawn.
         let hasMoved: Bool
 
         func progress(at position: Int64) -> StoreProgress {
@@ -64,7 +64,7 @@ extension RegistryDatabase: WitnessedStore {
         body(try barredSubjects())
     }
 
-    /// All of them: a person is barred by hand.
+    /// Returns all barred people. There are few, because operators bar them.
     func barredSubjects() throws -> [WitnessEntry] {
         let rows = try run("SELECT subject, revoked_at FROM revoked_subject")
         return try (0..<rows.rows).map { row in
@@ -85,7 +85,7 @@ extension RegistryDatabase: WitnessedStore {
         }
     }
 
-    // MARK: - What the journal knows, and the database does not
+    // MARK: - Entries that the database lacks
 
     func replay(_ entries: [WitnessEntry], at time: Int64) throws {
         let devices = DatabaseDevices(self)
@@ -111,7 +111,7 @@ extension RegistryDatabase: WitnessedStore {
         }
     }
 
-    /// Those that change something: by one question for each kind, for most journals say what the database says too.
+    /// Returns the entries that change something. It asks once for each kind, because most entries are known.
     private func lacking(_ entries: [WitnessEntry], at time: Int64) throws -> [WitnessEntry] {
         var keys: [BarredKeyKind: [[UInt8]]] = [:]
         for entry in entries {
@@ -144,7 +144,7 @@ extension RegistryDatabase: WitnessedStore {
         return Set(try (0..<rows.rows).map { try rows.key($0, 0, "device") })
     }
 
-    /// One that ends sooner anyway is not prolonged.
+    /// Sets the end of a binding. A binding that ends earlier is not prolonged.
     private func end(_ key: KeyID, of device: DeviceID, _ end: Int64, _ time: Int64) throws {
         guard end > time else {
             let ended = try run(

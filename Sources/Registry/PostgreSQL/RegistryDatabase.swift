@@ -2,29 +2,28 @@ internal import EventLoop
 internal import Glibc
 internal import Vocabulary
 
-/// The registry in PostgreSQL, with methods that wait: operations of operators and enrolment, in transactions of their
-/// own.
+/// The registry in PostgreSQL with blocking operations and transactions, for operators and enrolment.
 ///
-/// Used by one thread at a time. Counters take another connection.
+/// It is used by one thread at a time. Counters use another connection.
 final class RegistryDatabase {
     let settings: PostgreSQLSettings
     let kind: DatabaseKind
     let connection: DatabaseConnection
     private(set) var identity = StoreIdentity(store: RandomID(), epoch: RandomID())
-    /// Which database this is.
+    /// The identity of the database.
     private(set) var mark = ""
-    /// How far it had come when it was opened.
+    /// The progress when the database was opened.
     private(set) var begun = StoreProgress(store: RandomID(), lineage: "", position: 0, standing: 0, epochNumber: 0)
-    /// Whether its tables were made when it was opened.
+    /// Whether the tables were created when the database was opened.
     private(set) var isMade = false
-    /// The number of the latest change that the transaction under way has noted.
+    /// The number of the latest change in the current transaction.
     private var noted: Int64?
-    /// That of the last transaction that noted any.
+    /// The number of the latest change of this object's transactions.
     private(set) var lastChange: Int64 = 0
 
-    /// Connects, brings the tables up to date, and compares them with what is known of them. Waits.
+    /// Connects, migrates the tables, and compares the database with its witness. Blocks.
     ///
-    /// - Parameter making: whether tables are made where there are none.
+    /// - Parameter making: Whether to create missing tables.
     convenience init(_ settings: PostgreSQLSettings, _ witness: Witness?, making: Bool) throws {
         do { try self.init(atRest: settings, making: making, isLoading: false) } catch is PostgreSQLSchema.Missing {
             guard let witness = settings.witness else { throw StoreOpenError.missing(path: settings.name) }
@@ -32,29 +31,29 @@ final class RegistryDatabase {
         }
         mark = try DatabaseMark.read(kind) { try run($0) }
         let found = try readProgress()
-        // Before the new mark is written: if this opening is refused, the next one still notices the move.
+        // The new mark is written later. If this opening fails, the next one still notices a move.
         let number = try witness?.reconcile(
             self, found.progress, isJournaled: found.isJournaled, mayJoin: !found.hasMoved)
         try begin(epochNumber: number ?? nil)
-        // All that was written when it was read is durable, for something has been committed since.
+        // Everything up to this position is durable, because a commit followed.
         var begun = try readProgress().progress(at: found.progress.position)
-        // What others have changed since, the journal does not say yet: it is heard from the feed, from here on.
+        // The journal does not contain later changes of other gateways yet. They come from the feed.
         begun.standing = found.progress.standing
         self.begun = begun
         witness?.mark(begun, isSynced: true)
         try compareClocks()
     }
 
-    /// Whether there is a device, or a person, that services or the registry name by the secret.
+    /// Returns whether pseudonyms are in use, for devices or barred people.
     func isPopulated() throws -> Bool { try hasRows("device") || hasRows("revoked_subject") }
 
     private func hasRows(_ table: String) throws -> Bool {
         try run("SELECT 1::bigint FROM \(table) LIMIT 1").rows > 0
     }
 
-    /// Without the comparison, for commands: that the database has moved is left to be noticed by a gateway, which has a witness.
+    /// Connects without a witness, for commands. A gateway notices later if the database has moved.
     ///
-    /// - Parameter isLoading: whether it is for an import.
+    /// - Parameter isLoading: Whether the command imports.
     init(atRest settings: PostgreSQLSettings, making: Bool, isLoading: Bool) throws {
         self.settings = settings
         connection = try DatabaseConnection.open(settings)
@@ -68,7 +67,7 @@ final class RegistryDatabase {
         identity = try readIdentity()
     }
 
-    /// Its clock, in seconds since 1970-01-01T00:00:00Z.
+    /// Returns the time of the database, in seconds since 1970-01-01T00:00:00Z.
     func clock() throws -> Int64 { try run("SELECT floor(extract(epoch FROM now()))::bigint").integer(0, 0) }
 
     private func compareClocks() throws {
@@ -86,18 +85,18 @@ final class RegistryDatabase {
         return StoreIdentity(store: store, epoch: epoch)
     }
 
-    /// Draws a fresh epoch unless the database is where it was when the current one was drawn. Writes in any case.
+    /// Draws a fresh epoch if the database has moved since the current one was drawn. Always writes.
     ///
-    /// - Parameter number: which epoch it is to have at least, whether or not it has moved; nil if it is as good as it was.
+    /// - Parameter number: The minimum number of a required epoch. Nil if the epoch is fresh only after a move.
     private func begin(epochNumber number: Int64?) throws {
         let mark = mark
-        // Remembered only when the transaction has succeeded.
+        // The identity is stored only after the transaction has succeeded.
         identity = try transaction(.changing) {
             let row = try run("SELECT mark, epoch_number FROM store")
             guard row.rows == 1 else { throw UnreadableRow(table: "store") }
-            // The very first mark goes with the epoch that the store was made with.
+            // The first mark belongs to the initial epoch.
             let hasMoved = !row.isNull(0, 0) && row.optionalText(0, 0) != mark
-            // Another gateway may have come first, and for the same reason.
+            // Another gateway may already have drawn an epoch for the same reason.
             if try number.map({ try row.integer(0, 1) < $0 }) ?? hasMoved {
                 try writeEpoch(RandomID(), numbered: number ?? 0)
             }
@@ -106,11 +105,13 @@ final class RegistryDatabase {
         }
     }
 
-    /// - Parameter latest: see `RegistryStore.renewEpoch`.
+    /// Writes an epoch.
+    ///
+    /// - Parameter latest: See `RegistryStore.renewEpoch`.
     private func writeEpoch(
         _ epoch: RandomID, numbered number: Int64, refusingTokensAtMostUntil latest: Int64 = .max
     ) throws {
-        // Nonces are bound to the epoch too: none of those removed from the list can come back.
+        // Nonces belong to an epoch, so removed ones cannot return.
         _ = try run(
             """
             UPDATE store SET epoch = $1, nonces_removed = 0, epoch_number = greatest(epoch_number + 1, $2),
@@ -133,7 +134,7 @@ final class RegistryDatabase {
         try connection.run(sql, arguments, until: .now + settings.limits.answering)
     }
 
-    /// In one way to the database and back, until one fails.
+    /// Runs statements in one round trip until one fails.
     func run(_ statements: [DatabaseStatement]) throws(DatabaseFault) -> [DatabaseResult] {
         let results = try connection.run(statements, patience: settings.limits.answering)
         if let fault = results.last?.fault { throw fault }
@@ -148,20 +149,21 @@ final class RegistryDatabase {
 
     enum Purpose {
         case reading
-        /// Changes devices, and so one after the other: what has been looked at does not change until it is decided.
+        /// Changes devices. These transactions run one after the other, so that their reads stay valid.
         case changing
-        /// The same before there are tables, or where order does not matter.
+        /// Writes before there are tables, or where order does not matter.
         case unordered
     }
 
-    /// The database may or may not have done it.
+    /// An error after which the transaction may or may not be committed.
     struct Unknown: Error {
         let detail: String
     }
 
-    /// Runs `body` in one transaction, durable when this returns, undone when it throws; unknown if it throws `Unknown`.
+    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws. After `Unknown`
+    /// the outcome is unknown.
     ///
-    /// What fails because of others is tried again from the beginning, for a while.
+    /// Conflicts with other transactions are retried for a limited time.
     func transaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {
         try retrying { try tryTransaction(purpose, body) }
     }
@@ -184,7 +186,7 @@ final class RegistryDatabase {
         _ = try execute(purpose == .reading ? Self.beginReading : Self.beginWriting)
         let result: Result
         do {
-            // Before the first look, which would otherwise be at what was there before the wait.
+            // The lock precedes the first read, which would otherwise see the state before the wait.
             if purpose == .changing, kind.locksTables { _ = try execute(Self.lock) }
             result = try body()
             if noted != nil, kind.notifies { _ = try execute(Self.notify) }
@@ -212,9 +214,9 @@ final class RegistryDatabase {
 
     static let commit = "COMMIT"
 
-    /// - Returns: the fault itself where nothing was done.
+    /// Returns the error of a failed COMMIT. It is the fault itself if nothing was done.
     static func trouble(ofCommit fault: DatabaseFault) -> any Error {
-        // All went well up to here, so what is waited for is mostly the standby that synchronous_standby_names promises.
+        // Everything before was successful, so the wait is mostly for the standby in synchronous_standby_names.
         let question = fault.isNoAnswer ? ": is a synchronous standby connected? see pg_stat_replication" : ""
         return fault.isPassing ? fault : Unknown(detail: "COMMIT: \(fault)\(question)")
     }
@@ -226,12 +228,14 @@ final class RegistryDatabase {
         }
     }
 
-    /// Tells every gateway that the device has changed. - Parameter ended: the binding that has ended, if one has.
+    /// Announces a change of a device to all gateways.
+    ///
+    /// - Parameter ended: The binding that has ended, if any.
     func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) throws {
         noted = try run([Self.note(device, ended: ended, at: time)])[0].integer(0, 0)
     }
 
-    /// - Returns: a statement that answers with the number of the change.
+    /// Returns a statement that announces a change and returns its number.
     static func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) -> DatabaseStatement {
         DatabaseStatement(
             """
@@ -241,31 +245,31 @@ final class RegistryDatabase {
             """, [.device(device), .bytes(ended?.bytes), .integer(time)])
     }
 
-    /// The number of the change in a transaction that has been committed.
+    /// Records the number of a change in a committed transaction.
     func hasNoted(_ number: Int64) { lastChange = number }
 
-    /// Whether the device and its bindings are valid has changed: counters that were planned with the old state are
-    /// decided again.
+    /// Records that the validity of the device or a binding has changed. Counters that were planned with the old
+    /// standing are decided again.
     func changeStanding(of device: DeviceID) throws {
         _ = try run("UPDATE counter SET standing = standing + 1 WHERE device = $1", [.device(device)])
     }
 
     // MARK: - Decisions
 
-    /// What was made of a look.
+    /// The decision after a read.
     enum Decision<Result> {
         /// Nothing is written.
         case refused(Result)
-        /// - noting: the device whose change is announced to other gateways; nil if none is.
-        /// - reading: what comes of it, by what the statements have answered.
+        /// Statements are written. `noting` is the device whose change is announced, and `reading` converts the
+        /// results.
         case write([DatabaseStatement], noting: DeviceID?, reading: ([DatabaseResult]) throws -> Result)
     }
 
-    /// In one transaction, with the promises of `transaction`.
+    /// Reads, decides and writes in one transaction with two round trips. It has the guarantees of `transaction`.
     ///
     /// - Parameters:
-    ///   - purpose: `changing` for whatever notes a change.
-    ///   - decide: is given the answers of `looks`; called again where something has to be tried again.
+    ///   - purpose: `changing` if a change is announced.
+    ///   - decide: Receives the results of `looks`. It is called again after a conflict.
     func decide<Result>(
         _ purpose: Purpose, by looks: [DatabaseStatement], at time: Int64,
         _ decide: ([DatabaseResult]) throws -> Decision<Result>
@@ -285,7 +289,7 @@ final class RegistryDatabase {
         _ purpose: Purpose, _ looks: [DatabaseStatement], _ decide: ([DatabaseResult]) throws -> Decision<Result>
     ) throws -> Decision<Result> {
         var statements = [DatabaseStatement(Self.beginWriting)]
-        // Takes no snapshot: what is looked at after it is what is there after the wait.
+        // LOCK takes no snapshot, so the reads see the state after the wait.
         if purpose == .changing, kind.locksTables { statements.append(DatabaseStatement(Self.lock)) }
         let begin = statements.count
         do {
@@ -296,7 +300,7 @@ final class RegistryDatabase {
         }
     }
 
-    /// With the end of the transaction: nobody waits for the way that its answer takes.
+    /// Writes and commits in one round trip, which shortens the wait of others.
     private func write(
         _ changes: [DatabaseStatement], noting device: DeviceID?, at time: Int64
     ) throws -> [DatabaseResult] {
@@ -306,14 +310,14 @@ final class RegistryDatabase {
             if kind.notifies { statements.append(DatabaseStatement(Self.notify)) }
         }
         statements.append(DatabaseStatement(Self.commit))
-        // What fails here was not sent, so nothing is unknown of it.
+        // If this fails, nothing was sent, so the outcome is known.
         do { try connection.prepare(statements, patience: settings.limits.answering) } catch {
             try undo(after: error)
             throw error
         }
         let warnings = connection.warnings
         let results: [DatabaseResult]
-        // It may have been committed, whatever became of the answer.
+        // The transaction may be committed although the answer is missing.
         do { results = try connection.run(statements, patience: settings.limits.answering) } catch {
             throw Self.trouble(ofCommit: error)
         }
@@ -328,14 +332,14 @@ final class RegistryDatabase {
     }
 
     private func undo(after error: any Error) throws {
-        // A connection that has failed undoes it by its end.
+        // A failed connection is rolled back by its end.
         if let fault = error as? DatabaseFault, fault.state.isEmpty { return }
         _ = try execute("ROLLBACK")
     }
 
     // MARK: - Secret
 
-    /// Its check value; nil if none was ever shown.
+    /// Returns the check value of the secret. Nil if no secret was ever used.
     func secretCheck() throws -> Fingerprint? {
         let row = try run("SELECT secret_check FROM store")
         guard row.rows == 1 else { throw UnreadableRow(table: "store") }
@@ -344,7 +348,8 @@ final class RegistryDatabase {
         return check
     }
 
-    /// Before anybody uses the database with the secret. Of gateways that start together, each with a secret of its own, one is first.
+    /// Checks the secret before the database is used. Of gateways that start at the same time with different secrets,
+    /// only one succeeds.
     func confirm(_ claim: SecretClaim) throws {
         let (store, check) = try transaction(.changing) {
             let store = SecretClaim.Registered(
@@ -358,9 +363,9 @@ final class RegistryDatabase {
         claim.confirm(check, in: store)
     }
 
-    // MARK: - Others
+    // MARK: - Other users, owed values
 
-    /// Others who use the database, by what they call themselves.
+    /// Returns the number of other connections of gateways and commands.
     func otherUsers() throws -> Int {
         guard kind == .postgresql else { return 0 }
         return Int(
@@ -372,14 +377,14 @@ final class RegistryDatabase {
             ).integer(0, 0))
     }
 
-    /// Writes down values that are spent in memory, and may or may not be here.
+    /// Writes values that are spent in memory but may be missing in the database.
     func pay(_ owed: [DeviceID: [UInt32]]) throws {
         for (device, values) in owed.sorted(by: { $0.key < $1.key }) {
             try transaction(.unordered) {
                 let row = try run("SELECT highest, bits FROM counter WHERE device = $1 FOR UPDATE", [.device(device)])
                 guard row.rows == 1 else { return }
                 var window = try row.window(0, 0)
-                // Further behind than the window reaches counts as spent anyway.
+                // Values below the window count as spent.
                 for value in values { _ = window.accept(value, mode: .unspent) }
                 _ = try run(
                     "UPDATE counter SET highest = $1, bits = $2 WHERE device = $3",
@@ -389,7 +394,7 @@ final class RegistryDatabase {
     }
 }
 
-/// Whether what the database calls committed is on disk, and stays when it fails over.
+/// A check that committed transactions are on disk and survive a failover.
 private struct DatabaseDurability {
     private let database: RegistryDatabase
 
@@ -398,7 +403,7 @@ private struct DatabaseDurability {
     }
 
     func check() throws {
-        // The others replicate by consensus and have nothing to be set.
+        // The other kinds replicate by consensus and need no settings.
         guard database.kind == .postgresql else { return }
         for name in ["fsync", "full_page_writes"] where try setting(name) != "on" {
             throw refusal("\(name) must be on")
@@ -408,7 +413,7 @@ private struct DatabaseDurability {
             if commit == "off" { throw refusal("synchronous_commit must not be off") }
             return
         }
-        // Another host may be promoted: it must have everything that was acknowledged.
+        // A promoted host must have every acknowledged transaction.
         guard ["on", "remote_apply"].contains(commit) else {
             throw refusal("with several hosts synchronous_commit must be on or remote_apply, not \(commit)")
         }
