@@ -43,7 +43,7 @@ public final class RegistryAtRest {
             // Only the caller waits.
             case .file(let store):
                 do throws(StoreError) {
-                    return try store.exportPage(
+                    return try SQLiteExporter(store).exportPage(
                         from: cursor, limit: ExportPage.rows, until: .now + .seconds(1), at: time)
                 } catch {
                     throw RegistryLoadError.failed("\(store.path): \(store.lastFault ?? "\(error)")")
@@ -76,7 +76,7 @@ public final class RegistryAtRest {
         at time: Int64 = WallClock.seconds, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
     ) throws(RegistryLoadError) {
         switch place {
-        case .file(let store): _ = try store.load(at: time, fill)
+        case .file(let store): _ = try SQLiteLoader.load(into: store, at: time, fill)
         case .database(let database): try DatabaseLoader.load(into: database, at: time, fill)
         }
     }

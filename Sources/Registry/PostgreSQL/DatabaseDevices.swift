@@ -155,17 +155,17 @@ struct DatabaseDevices {
     func devices(after: DeviceID?, limit: Int, isPending: Bool) throws -> [Device] {
         let rows = try database.run(
             """
-            SELECT \(DeviceIdentity.databaseColumns) FROM \(DeviceIdentity.databaseTables)
+            SELECT \(SharedSQL.deviceColumns) FROM \(SharedSQL.deviceTables)
             WHERE device.id > $1 \(isPending ? "AND activated_at IS NULL AND revoked_at IS NULL" : "")
             ORDER BY device.id LIMIT $2
             """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))])
-        return try (0..<rows.rows).map { try Device(rows, $0) }
+        return try (0..<rows.rows).map { try rows.device($0) }
     }
 
     func count(after: DeviceID?, limit: Int) throws -> DeviceCount {
         let counted = try database.run(
             """
-            SELECT \(DeviceCount.columns) FROM
+            SELECT \(SharedSQL.deviceCounts) FROM
             (SELECT id, revoked_at, activated_at FROM device WHERE id > $1 ORDER BY id LIMIT $2) AS looked_at
             """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))])
         return DeviceCount(

@@ -48,9 +48,9 @@ struct DatabaseExporter {
     private func exportDevices(after number: Int64, _ limit: Int) throws -> ([ExportedDevice], Int64?) {
         let rows = try database.run(
             """
-            SELECT \(DeviceIdentity.databaseColumns), bits, digest, certificate_key, content, risk_metric, created_at,
+            SELECT \(SharedSQL.deviceColumns), bits, digest, certificate_key, content, risk_metric, created_at,
                 next_at, asked_at, outcome, failures, os_version
-            FROM \(DeviceIdentity.databaseTables)
+            FROM \(SharedSQL.deviceTables)
             LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
             WHERE device.id > $1 ORDER BY device.id LIMIT $2
             """, [.integer(number), .integer(Int64(limit))])
@@ -68,7 +68,7 @@ struct DatabaseExporter {
     }
 
     private func exportedDevice(_ rows: DatabaseResult, _ row: Int) throws -> ExportedDevice {
-        let device = try Device(rows, row)
+        let device = try rows.device(row)
         guard let window = CounterWindow(highest: device.highestCounter, bits: rows.bytes(row, 13)) else {
             throw UnreadableRow(table: "counter")
         }
@@ -81,10 +81,10 @@ struct DatabaseExporter {
     private func addBindings(to devices: inout [ExportedDevice], _ numbers: [Int64]) throws {
         let places = Dictionary(uniqueKeysWithValues: zip(numbers, devices.indices))
         let rows = try database.run(
-            "SELECT \(Binding.databaseColumns) FROM binding WHERE device = ANY($1) ORDER BY device, created_at, key",
+            "SELECT \(SharedSQL.bindingColumns) FROM binding WHERE device = ANY($1) ORDER BY device, created_at, key",
             [.integers(numbers)])
         for row in 0..<rows.rows {
-            let binding = try Binding(rows, row)
+            let binding = try rows.binding(row)
             guard let place = places[binding.device.number] else { throw UnreadableRow(table: "binding") }
             devices[place].bindings.append(
                 ExportedBinding(
@@ -119,7 +119,7 @@ struct DatabaseExporter {
             cursor.section == .barredKeys
             ? [.bytes(cursor.barred.key), .text(cursor.barred.kind)] : [.bytes(cursor.after)]
         let rows = try database.run(
-            cursor.section.exportQuery(parameters: ("$1", "$2", "$3")), after + [.integer(Int64(limit))])
+            SharedSQL.exportQuery(cursor.section, parameters: ("$1", "$2", "$3")), after + [.integer(Int64(limit))])
         let records = try (0..<rows.rows).map { try exportRecord(cursor.section, rows, $0) }
         guard rows.rows == limit, let last = records.last else { return (records, nil) }
         if case .barredKey(let barred) = last { return (records, barred.place) }

@@ -98,6 +98,60 @@ final class DatabaseResult {
         guard let raw = UInt8(exactly: try integer(row, column)) else { throw UnreadableRow(table: "counter") }
         return ShownExtensions(rawValue: raw)
     }
+
+    // MARK: - Rows: columns are those of `SharedSQL`
+
+    func deviceIdentity(_ row: Int) throws -> DeviceIdentity {
+        guard let app = AppID(text(row, 2)), let platform = Platform(rawValue: text(row, 3)),
+            let environment = AttestationEnvironment(rawValue: text(row, 4)),
+            let point = PublicPoint(bytes(row, 5))
+        else { throw UnreadableRow(table: "device") }
+        return DeviceIdentity(
+            app: app, platform: platform, environment: environment, hardwareKey: try key(row, 1, "device"),
+            point: point)
+    }
+
+    func device(_ row: Int) throws -> Device {
+        let revokedAt = try optionalInteger(row, 7)
+        let isActivated = !isNull(row, 9)
+        return Device(
+            id: try device(row, 0, "device"), identity: try deviceIdentity(row),
+            state: revokedAt != nil ? .revoked : isActivated ? .active : .pending,
+            registeredAt: try integer(row, 6), approvedAt: try optionalInteger(row, 10),
+            revokedAt: revokedAt, highestCounter: try uint32(row, 8, "counter"),
+            subject: try optionalBytes(row, 11).map { bytes in
+                guard let subject = Fingerprint(bytes) else { throw UnreadableRow(table: "device") }
+                return subject
+            }, shown: try shown(row, 12))
+    }
+
+    func binding(_ row: Int) throws -> Binding {
+        Binding(
+            key: try key(row, 0, "binding"), device: try device(row, 1, "binding"),
+            createdAt: try integer(row, 2), endedAt: try optionalInteger(row, 3),
+            endsAt: try optionalInteger(row, 4))
+    }
+
+    func attestationRecord(_ row: Int) throws -> AttestationRecord {
+        let certificateKey = try isNull(row, 1) ? nil : key(row, 1, "attestation")
+        let risk = try isNull(row, 3) ? nil : uint32(row, 3, "receipt")
+        guard let digest = Fingerprint(bytes(row, 0)),
+            let record = AttestationRecord(
+                digest: digest, certificateKey: certificateKey, receipt: optionalBytes(row, 2), riskMetric: risk,
+                systemVersion: try SystemVersion(stored: optionalText(row, 4)))
+        else { throw UnreadableRow(table: "attestation") }
+        return record
+    }
+
+    func receiptRefresh(_ row: Int) throws -> ReceiptRefresh {
+        ReceiptRefresh(
+            createdAt: try optionalInteger(row, 0), nextAt: try optionalInteger(row, 1),
+            askedAt: try optionalInteger(row, 2),
+            outcome: try optionalText(row, 3).map { text in
+                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
+                return outcome
+            }, failures: Int(try integer(row, 4)))
+    }
 }
 
 /// An error of the database or its connection.
@@ -127,80 +181,4 @@ struct DatabaseFault: Error {
 
 extension DatabaseFault: CustomStringConvertible {
     var description: String { state.isEmpty ? detail : "\(detail) (SQLSTATE \(state))" }
-}
-
-extension DeviceIdentity {
-    /// The columns that this and `Device` are read from, in order.
-    static let databaseColumns = """
-        device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
-        approved_at, subject, shown_extensions
-        """
-    static let databaseTables = "device JOIN counter ON counter.device = device.id"
-
-    init(_ result: DatabaseResult, _ row: Int) throws {
-        guard let app = AppID(result.text(row, 2)), let platform = Platform(rawValue: result.text(row, 3)),
-            let environment = AttestationEnvironment(rawValue: result.text(row, 4)),
-            let point = PublicPoint(result.bytes(row, 5))
-        else { throw UnreadableRow(table: "device") }
-        self.init(
-            app: app, platform: platform, environment: environment, hardwareKey: try result.key(row, 1, "device"),
-            point: point)
-    }
-}
-
-extension Device {
-    init(_ result: DatabaseResult, _ row: Int) throws {
-        let revokedAt = try result.optionalInteger(row, 7)
-        let isActivated = !result.isNull(row, 9)
-        self.init(
-            id: try result.device(row, 0, "device"), identity: try DeviceIdentity(result, row),
-            state: revokedAt != nil ? .revoked : isActivated ? .active : .pending,
-            registeredAt: try result.integer(row, 6), approvedAt: try result.optionalInteger(row, 10),
-            revokedAt: revokedAt, highestCounter: try result.uint32(row, 8, "counter"),
-            subject: try result.optionalBytes(row, 11).map { bytes in
-                guard let subject = Fingerprint(bytes) else { throw UnreadableRow(table: "device") }
-                return subject
-            }, shown: try result.shown(row, 12))
-    }
-}
-
-extension Binding {
-    static let databaseColumns = "key, device, created_at, ended_at, ends_at"
-
-    init(_ result: DatabaseResult, _ row: Int) throws {
-        self.init(
-            key: try result.key(row, 0, "binding"), device: try result.device(row, 1, "binding"),
-            createdAt: try result.integer(row, 2), endedAt: try result.optionalInteger(row, 3),
-            endsAt: try result.optionalInteger(row, 4))
-    }
-}
-
-extension AttestationRecord {
-    static let databaseColumns = "digest, certificate_key, content, risk_metric, os_version"
-    static let databaseTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
-
-    init(_ result: DatabaseResult, _ row: Int) throws {
-        let key = try result.isNull(row, 1) ? nil : result.key(row, 1, "attestation")
-        let risk = try result.isNull(row, 3) ? nil : result.uint32(row, 3, "receipt")
-        guard let digest = Fingerprint(result.bytes(row, 0)),
-            let record = AttestationRecord(
-                digest: digest, certificateKey: key, receipt: result.optionalBytes(row, 2), riskMetric: risk,
-                systemVersion: try SystemVersion(stored: result.optionalText(row, 4)))
-        else { throw UnreadableRow(table: "attestation") }
-        self = record
-    }
-}
-
-extension ReceiptRefresh {
-    static let databaseColumns = "created_at, next_at, asked_at, outcome, failures"
-
-    init(_ result: DatabaseResult, _ row: Int) throws {
-        self.init(
-            createdAt: try result.optionalInteger(row, 0), nextAt: try result.optionalInteger(row, 1),
-            askedAt: try result.optionalInteger(row, 2),
-            outcome: try result.optionalText(row, 3).map { text in
-                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
-                return outcome
-            }, failures: Int(try result.integer(row, 4)))
-    }
 }

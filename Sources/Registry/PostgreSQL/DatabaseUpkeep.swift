@@ -12,7 +12,7 @@ struct DatabaseUpkeep {
 
     func claimReceipts(_ claim: ReceiptClaim) throws -> ClaimedReceipts {
         let limit = max(0, claim.limit)
-        let count = max(limit, RegistryStore.leastRows)
+        let count = max(limit, ReceiptClaim.leastRows)
         let due = """
             SELECT receipt.device, revoked_at IS NOT NULL
             FROM receipt JOIN device ON device.id = receipt.device
@@ -31,7 +31,7 @@ struct DatabaseUpkeep {
                 let isRevoked = try rows.boolean(passed, 1)
                 passed += 1
                 // Revoked devices are postponed, so that they do not delay others.
-                let next = isRevoked ? claim.time + RegistryStore.revokedPause : claim.until
+                let next = isRevoked ? claim.time + ReceiptClaim.revokedPause : claim.until
                 _ = try database.run(
                     "UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(next), .device(device)])
                 if !isRevoked { claimed.append(try DatabaseDevices(database).existing(device)) }

@@ -14,13 +14,13 @@ enum DeviceStatements {
             case .binding(let key): ("(SELECT device FROM binding WHERE key = $1)", .key(key))
             }
         return [
-            "SELECT \(DeviceIdentity.databaseColumns) FROM \(DeviceIdentity.databaseTables) WHERE device.id =",
-            "SELECT \(Binding.databaseColumns) FROM binding WHERE device =",
+            "SELECT \(SharedSQL.deviceColumns) FROM \(SharedSQL.deviceTables) WHERE device.id =",
+            "SELECT \(SharedSQL.bindingColumns) FROM binding WHERE device =",
             """
-            SELECT \(AttestationRecord.databaseColumns) FROM \(AttestationRecord.databaseTables)
+            SELECT \(SharedSQL.attestationColumns) FROM \(SharedSQL.attestationTables)
             WHERE attestation.device =
             """,
-            "SELECT \(ReceiptRefresh.databaseColumns) FROM receipt WHERE device =",
+            "SELECT \(SharedSQL.receiptColumns) FROM receipt WHERE device =",
         ].enumerated().map { index, question in
             let order = index == 1 ? " ORDER BY created_at, key" : ""
             return DatabaseStatement("\(question) \(number)\(order)", [argument])
@@ -37,9 +37,9 @@ enum DeviceStatements {
         let (row, bindings, attestation, refresh) = (answers[0], answers[1], answers[2], answers[3])
         guard row.rows == 1 else { return nil }
         return DeviceDetails(
-            device: try Device(row, 0), bindings: try (0..<bindings.rows).map { try Binding(bindings, $0) },
-            attestation: attestation.rows == 0 ? nil : try AttestationRecord(attestation, 0),
-            refresh: refresh.rows == 0 ? nil : try ReceiptRefresh(refresh, 0))
+            device: try row.device(0), bindings: try (0..<bindings.rows).map { try bindings.binding($0) },
+            attestation: attestation.rows == 0 ? nil : try attestation.attestationRecord(0),
+            refresh: refresh.rows == 0 ? nil : try refresh.receiptRefresh(0))
     }
 
     // MARK: - Keys and people

@@ -1,7 +1,9 @@
 internal import EventLoop
+internal import struct Foundation.Data
 internal import GRDB
+internal import Vocabulary
 
-// Group commits, and the fold of the journal they write.
+// Group commits of counters, the records behind them, and the fold of the journal.
 extension RegistryStore {
     /// Decides each entry against the writer's records and makes the accepted ones durable, all in one transaction.
     ///
@@ -108,4 +110,173 @@ extension RegistryStore {
     /// Leaves the rest of the 5 ms to the commit, which writes the pages and syncs them.
     private static let foldTime = TimeSpan.milliseconds(2)
     private static let pageLimit = 512
+
+    // MARK: - Records
+
+    /// Calls `body` with the record of a device in place. - Returns: nil if there is no such device.
+    func update<Result>(
+        _ device: DeviceID, _ database: Database, _ body: (inout WriterRecord) -> Result
+    ) throws -> Result? {
+        if devices.slot(of: device) == nil {
+            guard let record = try readRecord(device, database) else { return nil }
+            // Over the limit if need be: the journal's bound is what bounds the pinned ones.
+            devices.insert(device, record, mayGrow: true) { $0.unfolded > 0 }
+        }
+        return devices.update(device, body)
+    }
+
+    private func readRecord(_ device: DeviceID, _ database: Database) throws -> WriterRecord? {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions, risk_metric
+                FROM device JOIN counter ON counter.device = device.id
+                LEFT JOIN receipt ON receipt.device = device.id WHERE device.id = ?
+                """)
+        guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
+        guard let window = CounterWindow(highest: row[1], bits: [UInt8](row[2] as Data)) else {
+            throw UnreadableRow(table: "device")
+        }
+        return WriterRecord(
+            isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]), riskMetric: row[4])
+    }
+
+    /// What the writer knows of an mTLS key. - Returns: nil if it was never bound.
+    func binding(of key: KeyID, _ database: Database) throws -> WriterBinding? {
+        if let known = bindings.use(key) { return known }
+        let statement = try database.cachedStatement(sql: "SELECT device, ended_at IS NULL FROM binding WHERE key = ?")
+        guard let row = try Row.fetchOne(statement, arguments: [key.blob]) else { return nil }
+        guard let device = DeviceID(row[0]) else { throw UnreadableRow(table: "binding") }
+        let binding = WriterBinding(device: device, isActive: row[1])
+        bindings.insert(key, binding)
+        return binding
+    }
+
+    /// Builds the records that are ahead of their rows.
+    func loadJournal(_ database: Database) throws {
+        round = nil
+        ahead = []
+        // Apart, because `update` changes the object.
+        var loaded = Journal()
+        try loaded.load(database) { device, counter in
+            // A row of no device can only come from a damaged file; it is folded away like the others.
+            try replay(counter, of: device, database)
+        }
+        journal = loaded
+    }
+
+    /// Spends a value that has a row in the journal, or is about to. - Returns: whether there is such a device.
+    @discardableResult
+    private func replay(_ counter: UInt32, of device: DeviceID, _ database: Database) throws -> Bool {
+        let wasAhead = try update(device, database) { record in
+            defer { record.isAhead = true }
+            // Accepted before; further behind than the window reaches it counts as spent anyway.
+            _ = record.window.accept(counter, mode: .unspent)
+            record.unfolded += 1
+            return record.isAhead
+        }
+        if wasAhead == false { ahead.append(device) }
+        return wasAhead != nil
+    }
+
+    /// Raises the records, and the rows behind them, to what memory held before the file was opened again.
+    func raise(to floor: ClockCache<DeviceID, WriterRecord>, _ database: Database) throws {
+        let statement = try DirectStatement(database, Self.windowUpdate)
+        for (device, known) in floor.entries {
+            let raised = try update(device, database) { record -> CounterWindow? in
+                let before = record.window
+                record.window.merge(known.window)
+                return record.window == before ? nil : record.window
+            }
+            if let window = raised ?? nil { try write(window, of: device, statement) }
+            try add(known.shown, to: device, database)
+        }
+    }
+
+    /// Remembers what a device has shown, in its record and its row.
+    func add(_ shown: ShownExtensions, to device: DeviceID, _ database: Database) throws {
+        if try update(device, database, { $0.add(shown) }) == true { try write(shown, of: device, database) }
+    }
+
+    /// Adds to a device's row what its record knows already.
+    func write(_ shown: ShownExtensions, of device: DeviceID, _ database: Database) throws {
+        let statement = try database.cachedStatement(
+            sql: "UPDATE device SET shown_extensions = shown_extensions | ? WHERE id = ?")
+        try statement.execute(arguments: [shown.rawValue, device.number])
+    }
+
+    /// Writes down what the file did not take, or may not have taken.
+    func payOwed(_ database: Database) throws {
+        let statement = try DirectStatement(database, Journal.insertion)
+        for value in owed {
+            if try replay(value.counter, of: value.device, database) {
+                try journal.write(value.counter, of: value.device, statement)
+            }
+        }
+    }
+
+    /// What workers are to know of the device an mTLS key was bound to. - Returns: nil if it never was.
+    func find(_ key: KeyID) throws(StoreError) -> FoundDevice? {
+        try read { database in
+            guard let binding = try binding(of: key, database) else { return nil }
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT \(SharedSQL.deviceColumns), os_version FROM \(SharedSQL.deviceTables)
+                    LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
+                    """)
+            guard let row = try Row.fetchOne(statement, arguments: [binding.device.number]),
+                let record = try update(binding.device, database, { $0 })
+            else { throw UnreadableRow(table: "binding") }
+            return FoundDevice(
+                id: binding.device, identity: try row.deviceIdentity(), isRevoked: record.isRevoked,
+                isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
+                systemVersion: try SystemVersion(stored: row[13]))
+        }
+    }
+
+    static let windowUpdate = "UPDATE counter SET highest = ?, bits = ? WHERE device = ?"
+
+    /// Writes a record to its row, with the statement `windowUpdate`.
+    func write(_ window: CounterWindow, of device: DeviceID, _ statement: DirectStatement) throws {
+        try statement.run(Int64(window.highest), window.bits, device.number)
+    }
+}
+
+/// What the writer knows of a device: the record every verdict falls against.
+struct WriterRecord {
+    var isRevoked: Bool
+    var window: CounterWindow
+    /// Always what the device's row says, or is about to: unlike the window it is written in the transaction that adds to
+    /// it, for that happens at most twice to a device.
+    var shown: ShownExtensions
+    /// Of the newest receipt, as its row says.
+    var riskMetric: UInt32?
+    /// Journal rows of this device that are not folded. With any the record must stay: the device's row is behind it.
+    var unfolded = 0
+    /// Whether the window has changed since it was written to the device's row.
+    var isAhead = false
+
+    /// Adds what an assertion shows. - Returns: whether that is news, and to be written.
+    mutating func add(_ shown: ShownExtensions) -> Bool {
+        defer { self.shown.formUnion(shown) }
+        return !self.shown.isSuperset(of: shown)
+    }
+
+    /// Spends a value that is then to be written to the journal.
+    ///
+    /// - Parameter becomesAhead: set if the record was not ahead of the device's row before.
+    mutating func spend(_ value: UInt32, mode: CounterMode, becomesAhead: inout Bool) -> CounterVerdict {
+        let verdict = window.accept(value, mode: mode)
+        if verdict == .accepted {
+            unfolded += 1
+            becomesAhead = !isAhead
+            isAhead = true
+        }
+        return verdict
+    }
+}
+
+/// What the writer knows of an mTLS key.
+struct WriterBinding {
+    let device: DeviceID
+    var isActive: Bool
 }

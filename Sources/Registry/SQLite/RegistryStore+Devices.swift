@@ -2,7 +2,7 @@ public import EventLoop
 internal import GRDB
 public import Vocabulary
 
-// What operators and enrolment do. Times are seconds since 1970-01-01T00:00:00Z.
+// Operations on devices, bindings and people. Times are in seconds since 1970-01-01T00:00:00Z.
 extension RegistryStore {
     /// Registers a device, bound to an mTLS key if one is given. The counter starts at 0.
     public func register(
@@ -190,7 +190,7 @@ extension RegistryStore {
             let row = try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT \(DeviceCount.columns) FROM
+                    SELECT \(SharedSQL.deviceCounts) FROM
                     (SELECT id, revoked_at, activated_at FROM device WHERE id > ? ORDER BY id LIMIT ?) AS looked_at
                     """,
                 arguments: [after?.number ?? 0, max(0, limit)])
@@ -206,7 +206,7 @@ extension RegistryStore {
             let rows = try Row.fetchAll(
                 database,
                 sql: """
-                    SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables)
+                    SELECT \(SharedSQL.deviceColumns) FROM \(SharedSQL.deviceTables)
                     WHERE \(condition) ORDER BY device.id LIMIT ?
                     """,
                 arguments: [after?.number ?? 0, max(0, limit)])
@@ -230,25 +230,83 @@ extension RegistryStore {
 
     func existing(_ id: DeviceID, _ database: Database) throws -> DeviceDetails {
         let row = try Row.fetchOne(
-            database, sql: "SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables) WHERE device.id = ?",
+            database, sql: "SELECT \(SharedSQL.deviceColumns) FROM \(SharedSQL.deviceTables) WHERE device.id = ?",
             arguments: [id.number])
         guard let row else { throw StoreError.deviceUnknown }
         let bindings = try Row.fetchAll(
-            database, sql: "SELECT \(Binding.columns) FROM binding WHERE device = ? ORDER BY created_at, key",
+            database, sql: "SELECT \(SharedSQL.bindingColumns) FROM binding WHERE device = ? ORDER BY created_at, key",
             arguments: [id.number])
         let attestation = try Row.fetchOne(
             database,
-            sql: "SELECT \(AttestationRecord.columns) FROM \(AttestationRecord.tables) WHERE attestation.device = ?",
+            sql:
+                "SELECT \(SharedSQL.attestationColumns) FROM \(SharedSQL.attestationTables) WHERE attestation.device = ?",
             arguments: [id.number])
         let refresh = try Row.fetchOne(
-            database, sql: "SELECT \(ReceiptRefresh.columns) FROM receipt WHERE device = ?", arguments: [id.number])
+            database, sql: "SELECT \(SharedSQL.receiptColumns) FROM receipt WHERE device = ?", arguments: [id.number])
         return DeviceDetails(
-            device: try device(row: row), bindings: try bindings.map(Binding.init(row:)),
-            attestation: try attestation.map(AttestationRecord.init(row:)),
-            refresh: try refresh.map(ReceiptRefresh.init(row:)))
+            device: try device(row: row), bindings: try bindings.map { try $0.binding() },
+            attestation: try attestation.map { try $0.attestationRecord() },
+            refresh: try refresh.map { try $0.receiptRefresh() })
     }
 
     private func device(row: Row) throws -> Device {
-        try Device(row: row, highest: DeviceID(row[0]).flatMap { devices.use($0)?.window.highest })
+        try row.device(highest: DeviceID(row[0]).flatMap { devices.use($0)?.window.highest })
+    }
+
+    // MARK: - Admission
+
+    /// Lets a pending device bind its first key. One that is approved or active stays as it is.
+    public func approve(_ device: DeviceID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
+        try transaction { database in
+            guard try existing(device, database).device.state != .revoked else { throw StoreError.deviceRevoked }
+            try database.execute(
+                sql: """
+                    UPDATE device SET approved_at = ? WHERE id = ? AND approved_at IS NULL AND activated_at IS NULL
+                    """, arguments: [time, device.number])
+            return try existing(device, database)
+        }
+    }
+
+    /// Revokes all devices that were admitted for somebody, and bars new ones, for good.
+    ///
+    /// - Returns: the devices that were not revoked before.
+    public func revokeSubject(
+        _ subject: Fingerprint, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> [DeviceDetails] {
+        let revoked = try transaction { database in
+            try database.execute(
+                sql: "INSERT OR IGNORE INTO revoked_subject (subject, revoked_at) VALUES (?, ?)",
+                arguments: [subject.blob, time])
+            let numbers = try Int64.fetchAll(
+                database, sql: "SELECT id FROM device WHERE subject = ? AND revoked_at IS NULL ORDER BY id",
+                arguments: [subject.blob])
+            try database.execute(
+                sql: "UPDATE device SET revoked_at = ? WHERE subject = ? AND revoked_at IS NULL",
+                arguments: [time, subject.blob])
+            try raiseStanding(database)
+            return try numbers.compactMap(DeviceID.init).map { try existing($0, database) }
+        }
+        // Records change after the transaction only: it may still fail.
+        for details in revoked { devices.update(details.device.id) { $0.isRevoked = true } }
+        attest([.barred(subject, at: time)] + revoked.flatMap { WitnessEntry.all(of: $0, at: time) })
+        return revoked
+    }
+
+    func isRevoked(_ subject: Fingerprint, _ database: Database) throws -> Bool {
+        let statement = try database.cachedStatement(sql: "SELECT 1 FROM revoked_subject WHERE subject = ?")
+        return try Int.fetchOne(statement, arguments: [subject.blob]) != nil
+    }
+
+    // MARK: - Barred keys
+
+    func isBarred(_ key: KeyID, _ kind: BarredKeyKind, _ database: Database) throws -> Bool {
+        let statement = try database.cachedStatement(sql: "SELECT 1 FROM barred_key WHERE key = ? AND kind = ?")
+        return try Int.fetchOne(statement, arguments: [key.blob, kind.rawValue]) != nil
+    }
+
+    /// Whether the mTLS key is or was bound, as far as anybody knows.
+    func isTaken(_ key: KeyID, _ database: Database) throws -> Bool {
+        if try binding(of: key, database) != nil { return true }
+        return try isBarred(key, .mTLS, database)
     }
 }

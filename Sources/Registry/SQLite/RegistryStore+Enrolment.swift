@@ -2,8 +2,8 @@ public import EventLoop
 internal import GRDB
 internal import Vocabulary
 
-// Initialization and key binding. Everything that can refuse is asked before the first write, so a refusal writes nothing.
-// Times are seconds since 1970-01-01T00:00:00Z.
+// Initialization and key binding. All refusals precede the first write. Times are in seconds since
+// 1970-01-01T00:00:00Z.
 extension RegistryStore {
     /// Makes a pending device of an attestation, and spends its nonce.
     public func initialize(
@@ -153,5 +153,108 @@ extension RegistryStore {
                 UPDATE binding SET ends_at = ?
                 WHERE device = ? AND ended_at IS NULL AND (ends_at IS NULL OR ends_at > ?)
                 """, arguments: [end, device.number, end])
+    }
+
+    // MARK: - Single use
+
+    /// The two kinds, each with a table of its own.
+    enum SingleUses: CaseIterable {
+        case nonces
+        case tokens
+
+        fileprivate var table: String { self == .nonces ? "used_nonce" : "used_token" }
+        /// Of `store`: the latest expiry that was removed from the table.
+        fileprivate var removed: String { self == .nonces ? "nonces_removed" : "tokens_removed" }
+    }
+
+    enum SingleUseState {
+        case unused
+        case used
+        case expired
+    }
+
+    func standing(
+        of item: SingleUse, in uses: SingleUses, _ time: Int64, _ database: Database
+    ) throws -> SingleUseState {
+        let removed = try Int64.fetchOne(database, sql: "SELECT \(uses.removed) FROM store") ?? 0
+        // A clock that went back must not bring back what was removed.
+        guard item.expiresAt > max(time, removed) else { return .expired }
+        let statement = try database.cachedStatement(sql: "SELECT 1 FROM \(uses.table) WHERE id = ?")
+        return try Int.fetchOne(statement, arguments: [item.id.blob]) == nil ? .unused : .used
+    }
+
+    /// - Parameter item: an unused one. The table's key refuses any other.
+    func markUsed(_ item: SingleUse, in uses: SingleUses, _ database: Database) throws {
+        try database.cachedStatement(sql: "INSERT INTO \(uses.table) (id, expires_at) VALUES (?, ?)")
+            .execute(arguments: [item.id.blob, item.expiresAt])
+    }
+
+    /// A word if no admission token passes for longer than any lives: one was removed when the clock was ahead.
+    func refusedTokens(at time: Int64) throws(StoreOpenError) -> WitnessNotice? {
+        do {
+            let end = try read { try Int64.fetchOne($0, sql: "SELECT tokens_removed FROM store") ?? 0 }
+            return WitnessNotice(tokensRefusedUntil: end, at: time)
+        } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
+    /// Removes rows of what has expired: the oldest, at most so many of each kind. Writes nothing if there are none.
+    ///
+    /// - Returns: whether there are more.
+    func removeExpired(at time: Int64, limit: Int = 500) throws(StoreError) -> Bool {
+        var isLeft = false
+        for uses in SingleUses.allCases {
+            let expired = try read { database in
+                try Int64.fetchAll(
+                    try database.cachedStatement(
+                        sql: "SELECT expires_at FROM \(uses.table) WHERE expires_at <= ? ORDER BY expires_at LIMIT ?"),
+                    arguments: [time, limit])
+            }
+            guard let last = expired.last else { continue }
+            try transaction { database in
+                try database.execute(
+                    sql: "UPDATE store SET \(uses.removed) = max(\(uses.removed), ?)", arguments: [last])
+                try database.execute(
+                    sql: """
+                        DELETE FROM \(uses.table) WHERE id IN (
+                            SELECT id FROM \(uses.table) WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+                        """, arguments: [last, limit])
+            }
+            if expired.count == limit { isLeft = true }
+        }
+        return isLeft
+    }
+
+    // MARK: - Expiry of bindings
+
+    /// Ends bindings whose time has come: at most so many. Writes nothing if there are none.
+    ///
+    /// Written down, not only computed from the time: a clock that goes back brings no binding back.
+    ///
+    /// - Returns: their keys; if as many as the limit, there may be more.
+    func endDueBindings(at time: Int64, limit: Int) throws(StoreError) -> [KeyID] {
+        let due = try read { database in
+            try Row.fetchAll(
+                try database.cachedStatement(
+                    sql: """
+                        SELECT key FROM binding WHERE ends_at IS NOT NULL AND ended_at IS NULL AND ends_at <= ?
+                        ORDER BY ends_at LIMIT ?
+                        """),
+                arguments: [time, limit]
+            )
+            .map { row in
+                guard let key = KeyID(blob: row[0]) else { throw UnreadableRow(table: "binding") }
+                return key
+            }
+        }
+        guard !due.isEmpty else { return [] }
+        try transaction { database in
+            let statement = try database.cachedStatement(
+                sql: "UPDATE binding SET ended_at = ends_at WHERE key = ? AND ended_at IS NULL")
+            for key in due { try statement.execute(arguments: [key.blob]) }
+        }
+        for key in due { bindings.update(key) { $0.isActive = false } }
+        return due
     }
 }

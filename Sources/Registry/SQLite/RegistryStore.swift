@@ -1,4 +1,5 @@
-internal import EventLoop
+public import EventLoop
+internal import struct Foundation.Data
 internal import GRDB
 internal import Vocabulary
 
@@ -255,7 +256,7 @@ public final class RegistryStore {
 
     /// Every write is conditional on the epoch: another one in the file means that it is not the one opened.
     private func confirmEpoch(_ database: Database) throws {
-        guard try StoreIdentity.read(database) == identity else {
+        guard try database.storeIdentity() == identity else {
             throw StoreOpenError.replaced(path: path)
         }
     }
@@ -285,5 +286,76 @@ public final class RegistryStore {
         connection = nil
         closeDropped()
         return .unavailable
+    }
+
+    // MARK: - Commands
+
+    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    public func perform(
+        _ command: RegistryCommand, at time: Int64 = WallClock.seconds
+    ) -> Result<RegistryReply, StoreError> {
+        do throws(StoreError) {
+            switch command {
+            case .register(let identity, let key):
+                return .success(.device(try register(identity, binding: key, at: time)))
+            case .bind(let key, let device): return .success(.device(try bind(key, to: device, at: time)))
+            case .endBinding(let key): return .success(.device(try endBinding(key, at: time)))
+            case .revoke(let device): return .success(.device(try revoke(device, at: time)))
+            case .restore(let device): return .success(.device(try restore(device, at: time)))
+            case .list(let after, let limit): return .success(.devices(try devices(after: after, limit: limit)))
+            case .listPending(let after, let limit):
+                return .success(.devices(try pendingDevices(after: after, limit: limit)))
+            case .approve(let device): return .success(.device(try approve(device, at: time)))
+            case .initialize(let request): return .success(.initialization(try initialize(request, at: time)))
+            case .bindKey(let request): return .success(.keyBinding(try bindKey(request, at: time)))
+            case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject, at: time)))
+            case .show(let selector): return .success(.device(try show(selector)))
+            case .count(let after, let limit): return .success(.count(try count(after: after, limit: limit)))
+            case .listRevokedCertificates(let after, let limit):
+                return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit, at: time)))
+            case .drawRevocationListNumber:
+                return .success(.revocationListNumber(try drawRevocationListNumber(at: time)))
+            case .claimReceipts(let claim): return .success(.claimedReceipts(try claimReceipts(claim)))
+            case .recordReceipt(let result): return .success(.recordedReceipt(try recordReceipt(result)))
+            case .receiptFigures(let ceilings, let due):
+                return .success(.receiptFigures(try receiptFigures(ceilings, at: due)))
+            case .renewEpoch: return .success(.identity(try renewEpoch(at: time)))
+            case .export(let cursor, let limit):
+                return .success(
+                    .exportPage(
+                        try SQLiteExporter(self).exportPage(
+                            from: cursor, limit: limit, until: .now + ExportPage.time, at: time)))
+            }
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    // MARK: - Secret
+
+    /// Its check value; nil if none was ever shown.
+    package func secretCheck() throws(StoreError) -> Fingerprint? {
+        try read { database in
+            guard let check = try Data.fetchOne(database, sql: "SELECT secret_check FROM store") else { return nil }
+            guard let known = Fingerprint(blob: check) else { throw UnreadableRow(table: "store") }
+            return known
+        }
+    }
+
+    /// Before anybody uses the store with the secret.
+    func confirm(_ claim: SecretClaim) throws(StoreOpenError) {
+        do {
+            let store = SecretClaim.Registered(
+                check: try secretCheck(), isPopulated: try isPopulated(), isShared: false, name: path)
+            let check = try claim.check(for: store)
+            if check != store.check {
+                try transaction { try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.blob]) }
+            }
+            claim.confirm(check, in: store)
+        } catch let error as StoreOpenError {
+            throw error
+        } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
     }
 }

@@ -39,73 +39,75 @@ extension SystemVersion {
     }
 }
 
-extension DeviceIdentity {
-    /// The columns this and `Device` are read from, in order.
-    static let columns = """
-        device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
-        approved_at, subject, shown_extensions
-        """
-    static let tables = "device JOIN counter ON counter.device = device.id"
-
-    init(row: Row) throws {
-        guard let hardwareKey = KeyID(blob: row[1]), let app = AppID(row[2]), let platform = Platform(rawValue: row[3]),
-            let environment = AttestationEnvironment(rawValue: row[4]), let point = PublicPoint([UInt8](row[5] as Data))
+extension Row {
+    func deviceIdentity() throws -> DeviceIdentity {
+        guard let hardwareKey = KeyID(blob: self[1]), let app = AppID(self[2]),
+            let platform = Platform(rawValue: self[3]),
+            let environment = AttestationEnvironment(rawValue: self[4]),
+            let point = PublicPoint([UInt8](self[5] as Data))
         else { throw UnreadableRow(table: "device") }
-        self.init(app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point)
+        return DeviceIdentity(
+            app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point)
     }
-}
 
-extension Device {
     /// - Parameter highest: what memory knows, which may be ahead of the row.
-    init(row: Row, highest: UInt32?) throws {
-        let identity = try DeviceIdentity(row: row)
-        guard let id = DeviceID(row[0]) else { throw UnreadableRow(table: "device") }
-        let revokedAt: Int64? = row[7]
-        let activatedAt: Int64? = row[9]
-        let subject: Data? = row[11]
-        self.init(
+    func device(highest: UInt32?) throws -> Device {
+        let identity = try deviceIdentity()
+        guard let id = DeviceID(self[0]) else { throw UnreadableRow(table: "device") }
+        let revokedAt: Int64? = self[7]
+        let activatedAt: Int64? = self[9]
+        let subject: Data? = self[11]
+        return Device(
             id: id, identity: identity, state: revokedAt != nil ? .revoked : activatedAt == nil ? .pending : .active,
-            registeredAt: row[6], approvedAt: row[10], revokedAt: revokedAt, highestCounter: highest ?? row[8],
+            registeredAt: self[6], approvedAt: self[10], revokedAt: revokedAt, highestCounter: highest ?? self[8],
             subject: try subject.map { blob in
                 guard let subject = Fingerprint(blob: blob) else { throw UnreadableRow(table: "device") }
                 return subject
-            }, shown: ShownExtensions(rawValue: row[12]))
+            }, shown: ShownExtensions(rawValue: self[12]))
     }
-}
 
-extension Binding {
-    /// The columns this is read from, in order.
-    static let columns = "key, device, created_at, ended_at, ends_at"
-
-    init(row: Row) throws {
-        guard let key = KeyID(blob: row[0]), let device = DeviceID(row[1]) else {
+    func binding() throws -> Binding {
+        guard let key = KeyID(blob: self[0]), let device = DeviceID(self[1]) else {
             throw UnreadableRow(table: "binding")
         }
-        self.init(key: key, device: device, createdAt: row[2], endedAt: row[3], endsAt: row[4])
+        return Binding(key: key, device: device, createdAt: self[2], endedAt: self[3], endsAt: self[4])
     }
-}
 
-extension AttestationRecord {
-    /// The columns this is read from, in order.
-    static let columns = "digest, certificate_key, content, risk_metric, os_version"
-    static let tables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
-
-    init(row: Row) throws {
-        let (key, receipt): (Data?, Data?) = (row[1], row[2])
+    func attestationRecord() throws -> AttestationRecord {
+        let (key, receipt): (Data?, Data?) = (self[1], self[2])
         let certificateKey = key.flatMap(KeyID.init(blob:))
-        guard let digest = Fingerprint(blob: row[0]), (key == nil) == (certificateKey == nil),
+        guard let digest = Fingerprint(blob: self[0]), (key == nil) == (certificateKey == nil),
             let record = AttestationRecord(
                 digest: digest, certificateKey: certificateKey, receipt: receipt.map { [UInt8]($0) },
-                riskMetric: row[3],
-                systemVersion: try SystemVersion(stored: row[4]))
+                riskMetric: self[3],
+                systemVersion: try SystemVersion(stored: self[4]))
         else { throw UnreadableRow(table: "attestation") }
-        self = record
+        return record
+    }
+
+    func receiptRefresh() throws -> ReceiptRefresh {
+        let outcome: String? = self[3]
+        return ReceiptRefresh(
+            createdAt: self[0], nextAt: self[1], askedAt: self[2],
+            outcome: try outcome.map { text in
+                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
+                return outcome
+            }, failures: self[4])
+    }
+
+    func certificateRecord() throws -> CertificateRecord {
+        guard let serial = CertificateSerial([UInt8](self[0] as Data)) else {
+            throw UnreadableRow(table: "issued_certificate")
+        }
+        return CertificateRecord(
+            serial: serial, notAfter: self[1], deviceRevokedAt: self[2], bindingEndedAt: self[3], bindingEndsAt: self[4]
+        )
     }
 }
 
-extension StoreIdentity {
-    static func read(_ database: Database) throws -> StoreIdentity {
-        let found = try DirectStatement(database, "SELECT id, epoch FROM store").first { row -> StoreIdentity? in
+extension Database {
+    func storeIdentity() throws -> StoreIdentity {
+        let found = try DirectStatement(self, "SELECT id, epoch FROM store").first { row -> StoreIdentity? in
             guard let store = row.octets(0, RandomID.init), let epoch = row.octets(1, RandomID.init) else { return nil }
             return StoreIdentity(store: store, epoch: epoch)
         }

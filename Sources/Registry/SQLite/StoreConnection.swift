@@ -28,7 +28,7 @@ final class StoreConnection {
             // The next write restarts the log: no earlier frame can stand behind a current one.
             try queue.inDatabase { _ = try $0.checkpoint(.passive) }
             try SQLiteSchema.migrator(isLoading: options.isLoading).migrate(queue)
-            identity = try queue.inDatabase { try StoreIdentity.read($0) }
+            identity = try queue.inDatabase { try $0.storeIdentity() }
         } catch let error as StoreOpenError {
             throw error
         } catch {
@@ -176,4 +176,147 @@ private nonisolated func logGrew(
     guard let context else { preconditionFailure("a log hook without its connection") }
     Unmanaged<StoreConnection>.fromOpaque(context).takeUnretainedValue().logPages = Int(pages)
     return SQLITE_OK
+}
+
+/// How a store is opened. Only the record limit is an operator's business, and what for is a command's; the rest exists for tests and
+/// measurements.
+package struct StoreOptions {
+    /// What survives a power cut.
+    package enum Durability: Int {
+        /// Nothing is promised. Measures what durability costs.
+        case off = 0
+        /// Commits may be lost, so values could be accepted again. Shows that tests notice.
+        case normal = 1
+        /// Every commit. What `PRAGMA synchronous` must read back.
+        case full = 2
+    }
+
+    package var durability = Durability.full
+    /// Counter records kept in memory; about 250 bytes each. Those with unfolded journal rows come on top.
+    package var recordLimit = 65_536
+    /// Counter rows that one slice of folding writes at most; time and pages bound it before.
+    package var foldLimit = 4_096
+    /// Pages of the log from which on it grows ahead of commits; one that stays short costs nobody anything.
+    package var pagesBeforeLogRoom = 64
+    /// Octets that the log grows by then.
+    package var logRoomSlice = 1_048_576
+    /// SQLite refuses to grow the file beyond: stands in for a full disk.
+    package var maximumPages: Int?
+
+    /// Whether an export is to be taken over: a store that is made now is for nobody else until that has ended well.
+    package var isLoading = false
+
+    package init() {}
+}
+
+/// A statement bound and stepped without GRDB's arguments, rows and observers: for what runs once for each counter, or for each
+/// commit of them. GRDB's way of reading one row takes as long as SQLite takes for the commit.
+struct DirectStatement {
+    /// Kept by GRDB's cache for as long as the connection, and by this.
+    private let statement: Statement
+    private let database: Database
+
+    init(_ database: Database, _ sql: String) throws {
+        statement = try database.cachedStatement(sql: sql)
+        self.database = database
+    }
+
+    /// Runs a statement without parameters that gives no row.
+    func run() throws { try step() }
+
+    /// Runs a query without parameters.
+    ///
+    /// - Parameter body: sees the first row, and does not keep it.
+    /// - Returns: nil if there is no row.
+    func first<Result>(_ body: (DirectRow) -> Result) throws -> Result? {
+        let pointer = statement.sqliteStatement
+        let status = sqlite3_step(pointer)
+        guard status == SQLITE_ROW else {
+            let message = database.lastErrorMessage
+            sqlite3_reset(pointer)
+            guard status == SQLITE_DONE else {
+                throw DatabaseError(resultCode: ResultCode(rawValue: status), message: message)
+            }
+            return nil
+        }
+        defer { sqlite3_reset(pointer) }
+        return body(DirectRow(statement: pointer))
+    }
+
+    /// Binds the integers to the first parameters, the bytes to the one after, and runs.
+    ///
+    /// An error of binding itself (no memory) leaves a NULL, which the NOT NULL columns refuse.
+    func run(_ first: Int64, _ second: Int64, _ third: Int64) throws {
+        sqlite3_bind_int64(statement.sqliteStatement, 1, first)
+        sqlite3_bind_int64(statement.sqliteStatement, 2, second)
+        sqlite3_bind_int64(statement.sqliteStatement, 3, third)
+        try step()
+    }
+
+    func run(_ first: Int64, _ second: [UInt8], _ third: Int64) throws {
+        sqlite3_bind_int64(statement.sqliteStatement, 1, first)
+        sqlite3_bind_int64(statement.sqliteStatement, 3, third)
+        // Not copied by SQLite: the bytes stay where they are until the statement has run.
+        try second.withUnsafeBytes { bytes in
+            sqlite3_bind_blob(statement.sqliteStatement, 2, bytes.baseAddress, Int32(bytes.count), nil)
+            defer { sqlite3_bind_null(statement.sqliteStatement, 2) }
+            try step()
+        }
+    }
+
+    private func step() throws {
+        let result = sqlite3_step(statement.sqliteStatement)
+        // The message is the step's until the next call.
+        let message = result == SQLITE_DONE ? nil : database.lastErrorMessage
+        sqlite3_reset(statement.sqliteStatement)
+        guard result == SQLITE_DONE else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: message)
+        }
+    }
+}
+
+/// The row that a statement stands on, good until it is stepped or reset.
+struct DirectRow {
+    fileprivate let statement: OpaquePointer
+
+    /// - Parameter body: sees the octets of a column; none if it holds NULL.
+    func octets<Result>(_ column: Int32, _ body: (Span<UInt8>) -> Result) -> Result {
+        // In this order: the first call decides about the form, of which the second tells the length. SQLite leaves both alone
+        // until the statement moves on.
+        let address = sqlite3_column_blob(statement, column)
+        let count = Int(sqlite3_column_bytes(statement, column))
+        return body(
+            UnsafeRawBufferPointer(start: address, count: address == nil ? 0 : count).bindMemory(to: UInt8.self).span)
+    }
+}
+
+/// Something the store did not expect: SQLite's error, or a row it cannot read. Ends the connection.
+struct StoreFault: Error {
+    let detail: String
+    private let code: ResultCode?
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as StoreFault: self = error
+        case let error as DatabaseError:
+            code = error.resultCode
+            // Not GRDB's own description: it quotes the statement, and some versions its arguments.
+            detail = "\(error.message ?? "SQLite failed") (SQLite \(error.extendedResultCode.rawValue))"
+        case let error as UnreadableRow:
+            code = .SQLITE_CORRUPT
+            detail = "a row of table \(error.table) cannot be read"
+        default:
+            code = nil
+            detail = String(describing: error)
+        }
+    }
+
+    func openError(path: String) -> StoreOpenError {
+        switch code {
+        case .SQLITE_NOTADB: .foreign(path: path)
+        case .SQLITE_CORRUPT: .corrupted(path: path, detail: detail)
+        case .SQLITE_BUSY: .locked(path: path)
+        default: .failed(path: path, detail: detail)
+        }
+    }
 }

@@ -109,10 +109,4 @@ public struct DeviceCount: Equatable, Sendable {
     init(all: Int, revoked: Int, pending: Int, last: DeviceID?, limit: Int) {
         self.init(active: all - revoked - pending, pending: pending, revoked: revoked, next: all < limit ? nil : last)
     }
-
-    /// The aggregates that stores query, in SQL that all stores understand.
-    static let columns = """
-        count(*), coalesce(sum(CASE WHEN revoked_at IS NOT NULL THEN 1 ELSE 0 END), 0), \
-        coalesce(sum(CASE WHEN revoked_at IS NULL AND activated_at IS NULL THEN 1 ELSE 0 END), 0), max(id)
-        """
 }

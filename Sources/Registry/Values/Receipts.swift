@@ -46,6 +46,11 @@ public struct ReceiptClaim: Sendable {
     /// The maximum number of devices.
     public let limit: Int
 
+    /// The minimum number of rows that are examined, so that revoked devices are passed quickly.
+    static let leastRows = 64
+    /// The time for which a revoked device is postponed, in seconds. A restored one is due at once.
+    static let revokedPause: Int64 = 7 * 86_400
+
     public init(at time: Int64, until: Int64, limit: Int) {
         self.time = time
         self.until = until

@@ -3,8 +3,14 @@ internal import struct Foundation.Data
 internal import GRDB
 internal import Vocabulary
 
-// What the store knows, page by page, in a form that every store takes.
-extension RegistryStore {
+/// A reader of exports, page by page.
+struct SQLiteExporter {
+    private let store: RegistryStore
+
+    init(_ store: RegistryStore) {
+        self.store = store
+    }
+
     /// - Parameters:
     ///   - limit: rows at most.
     ///   - deadline: when a page of devices ends, which has one at least.
@@ -12,7 +18,7 @@ extension RegistryStore {
     func exportPage(
         from cursor: ExportCursor, limit: Int, until deadline: Instant, at time: Int64
     ) throws(StoreError) -> ExportPage {
-        try read { database in
+        try store.read { database in
             var records: [ExportRecord] = []
             if cursor == .start { records.append(.head(try exportHead(database, time))) }
             let next: ExportCursor?
@@ -27,7 +33,7 @@ extension RegistryStore {
                     last.map { ExportCursor(section: cursor.section, after: $0) }
                     ?? ExportCursor(behind: cursor.section)
             }
-            return ExportPage(store: identity.store, records: records, next: next)
+            return ExportPage(store: store.identity.store, records: records, next: next)
         }
     }
 
@@ -36,7 +42,7 @@ extension RegistryStore {
         guard let row = try Row.fetchOne(database, sql: sql) else { throw UnreadableRow(table: "store") }
         let check: Data? = row[2]
         return ExportHead(
-            time: time, store: identity.store, revocationList: row[0], tokensRemoved: row[1],
+            time: time, store: store.identity.store, revocationList: row[0], tokensRemoved: row[1],
             secretCheck: check.flatMap { Fingerprint(blob: $0) })
     }
 
@@ -47,7 +53,7 @@ extension RegistryStore {
         var records: [ExportRecord] = []
         var weight = 0
         let rows = try Row.fetchCursor(
-            try database.cachedStatement(sql: Self.exportQuery), arguments: [number])
+            try database.cachedStatement(sql: Self.deviceQuery), arguments: [number])
         while let row = try rows.next() {
             let device = try exportedDevice(row, database)
             records.append(.device(device))
@@ -59,29 +65,29 @@ extension RegistryStore {
         return (records, nil)
     }
 
-    private static let exportQuery = """
-        SELECT \(DeviceIdentity.columns), bits, digest, certificate_key, content, risk_metric, created_at, next_at,
+    private static let deviceQuery = """
+        SELECT \(SharedSQL.deviceColumns), bits, digest, certificate_key, content, risk_metric, created_at, next_at,
             asked_at, outcome, failures, os_version
-        FROM \(DeviceIdentity.tables)
+        FROM \(SharedSQL.deviceTables)
         LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
         WHERE device.id > ? ORDER BY device.id
         """
 
     private func exportedDevice(_ row: Row, _ database: Database) throws -> ExportedDevice {
-        let device = try Device(row: row, highest: nil)
+        let device = try row.device(highest: nil)
         guard let stored = CounterWindow(highest: row[8], bits: [UInt8](row[13] as Data)) else {
             throw UnreadableRow(table: "counter")
         }
         let bindings = try Row.fetchAll(
             try database.cachedStatement(
-                sql: "SELECT \(Binding.columns) FROM binding WHERE device = ? ORDER BY created_at, key"),
+                sql: "SELECT \(SharedSQL.bindingColumns) FROM binding WHERE device = ? ORDER BY created_at, key"),
             arguments: [device.id.number]
-        ).map { try Binding(row: $0) }
+        ).map { try $0.binding() }
         return ExportedDevice(
             identity: device.identity, registeredAt: device.registeredAt, activatedAt: row[9],
             approvedAt: device.approvedAt, revokedAt: device.revokedAt, subject: device.subject, shown: device.shown,
             // Ahead of the row while the journal holds values of the device, and then it is in memory.
-            window: devices.use(device.id)?.window ?? stored,
+            window: store.devices.use(device.id)?.window ?? stored,
             bindings: bindings.map {
                 ExportedBinding(key: $0.key, createdAt: $0.createdAt, endsAt: $0.endsAt, endedAt: $0.endedAt)
             },
@@ -116,7 +122,7 @@ extension RegistryStore {
     private func exportRows(
         after cursor: ExportCursor, _ limit: Int, _ database: Database
     ) throws -> ([ExportRecord], [UInt8]?) {
-        let query = cursor.section.exportQuery(parameters: ("?", "?", "?"))
+        let query = SharedSQL.exportQuery(cursor.section, parameters: ("?", "?", "?"))
         let after: StatementArguments =
             cursor.section == .barredKeys
             ? [cursor.barred.key.blob, cursor.barred.kind, limit] : [cursor.after.blob, limit]
@@ -146,26 +152,6 @@ extension RegistryStore {
         case .barredKeys:
             guard let key = KeyID(digest: first.span), let kind = BarredKeyKind(rawValue: row[1]) else { return nil }
             return .barredKey(BarredKey(key: key, kind: kind, barredAt: row[2]))
-        }
-    }
-}
-
-extension ExportSection {
-    /// For both kinds of SQL. The first parameters are the place behind which, the last one is the limit.
-    func exportQuery(parameters: (String, String, String)) -> String {
-        let (first, second, third) = parameters
-        return switch self {
-        case .devices: preconditionFailure("devices are read by another query")
-        case .certificates:
-            "SELECT serial, binding, not_after FROM issued_certificate WHERE serial > \(first) ORDER BY serial LIMIT \(second)"
-        case .usedTokens: "SELECT id, expires_at FROM used_token WHERE id > \(first) ORDER BY id LIMIT \(second)"
-        case .revokedSubjects:
-            "SELECT subject, revoked_at FROM revoked_subject WHERE subject > \(first) ORDER BY subject LIMIT \(second)"
-        case .barredKeys:
-            """
-            SELECT key, kind, barred_at FROM barred_key WHERE (key, kind) > (\(first), \(second))
-            ORDER BY key, kind LIMIT \(third)
-            """
         }
     }
 }

@@ -2,19 +2,27 @@ internal import EventLoop
 internal import GRDB
 internal import Vocabulary
 
-// What an export says becomes what the store knows: all of it in one transaction, or nothing.
-extension RegistryStore {
+/// Writes records, each with statements of its own: there is nobody to wait for.
+final class SQLiteLoader {
+    private let database: Database
+    private var head: ExportHead?
+
+    private init(_ database: Database) {
+        self.database = database
+    }
+
     /// - Parameters:
     ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
     ///   - time: seconds since 1970-01-01T00:00:00Z.
     /// - Returns: who the store is from here on.
-    func load(
-        at time: Int64 = WallClock.seconds, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
+    static func load(
+        into store: RegistryStore, at time: Int64 = WallClock.seconds,
+        _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
     ) throws(RegistryLoadError) -> StoreIdentity {
         let identity = StoreIdentity(store: RandomID(), epoch: RandomID())
         var reason: RegistryLoadError?
         do throws(StoreError) {
-            try transaction { database in
+            try store.transaction { database in
                 do {
                     let isEmpty = try Int.fetchOne(database, sql: "SELECT 1 FROM device LIMIT 1") == nil
                     guard isEmpty else { throw RegistryLoadError.notEmpty }
@@ -28,30 +36,24 @@ extension RegistryStore {
                 }
             }
         } catch {
-            throw reason ?? .failed(lastFault ?? "\(path): \(error)")
+            throw reason ?? .failed(store.lastFault ?? "\(store.path): \(error)")
         }
-        adopt(identity)
+        store.adopt(identity)
         // The log is as long as the export.
-        do throws(StoreError) { try moveLog() } catch { throw .failed(lastFault ?? "\(path): \(error)") }
+        do throws(StoreError) { try store.moveLog() } catch {
+            throw .failed(store.lastFault ?? "\(store.path): \(error)")
+        }
         // As at a start: a witness with revocations outside of the file finds another store than before, and repeats
         // them in it.
-        do throws(StoreOpenError) { try reopen() } catch {
+        do throws(StoreOpenError) { try store.reopen() } catch {
             throw .failed("everything was imported, but the registry cannot be reopened: \(error)")
         }
-        return self.identity
-    }
-}
-
-/// Writes records, each with statements of its own: there is nobody to wait for.
-private final class SQLiteLoader {
-    private let database: Database
-    private var head: ExportHead?
-
-    init(_ database: Database) {
-        self.database = database
+        return store.identity
     }
 
-    func add(_ record: ExportRecord, line: Int) throws {
+    // MARK: - Records
+
+    private func add(_ record: ExportRecord, line: Int) throws {
         switch record {
         case .head(let head): self.head = head
         case .device(let device): try insert(device, line)
@@ -139,7 +141,7 @@ private final class SQLiteLoader {
     }
 
     /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
-    func finish(_ identity: StoreIdentity, at time: Int64) throws {
+    private func finish(_ identity: StoreIdentity, at time: Int64) throws {
         try database.execute(
             sql: """
                 UPDATE device SET revoked_at = ?
