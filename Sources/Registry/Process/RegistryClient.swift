@@ -2,30 +2,32 @@ public import EventLoop
 internal import Synchronization
 public import Vocabulary
 
-/// One worker's way to the registry. Used on the worker's thread only; nothing here waits.
+/// The access of one worker to the registry. It is used on the worker's thread and never blocks.
 ///
-/// Dropping it ends the events. What was asked before still happens.
+/// After it is deinitialized, no more events arrive. Earlier requests are still performed.
 public final class RegistryClient {
     private let shared: RegistryShared
     private let number: ClientNumber
     private let loop: Loop
     private let commandLimit: Int
     private let receiver: MailboxReceiver<[RegistryEvent]>
-    /// Spent in this turn of the loop, and not yet sent to the store.
+    /// Values that were spent in this turn of the loop and are not sent to the store yet.
     private var gathered: [SpendRequest] = []
     private var gatheredSince = Instant(nanoseconds: 0)
-    /// Whether `turnEnds` is to be called already.
+    /// Whether `turnEnds` is scheduled.
     private var awaitsTurnEnd = false
-    /// Made once: the loop is given it for each batch.
+    /// The action for the end of a turn. It is created once and not for each batch.
     private lazy var turnEndAction: () -> Void = { [weak self] in self?.turnEnds() }
 
-    /// While many proofs wait to be verified, the first of them must not wait for the last.
+    /// The limit of gathered values. While many proofs wait for verification, the first must not wait for the last.
     private static let gatheredLimit = 64
     private static let gatheringTime = TimeSpan.milliseconds(1)
 
+    /// Connects a worker.
+    ///
     /// - Parameters:
-    ///   - commandLimit: how many commands, of all clients, may wait before one of this client is refused.
-    ///   - receive: called on the loop's thread with answers and with what concerns every worker.
+    ///   - commandLimit: The number of waiting commands of all clients from which commands of this client are refused.
+    ///   - receive: Receives events on the loop's thread.
     public init(
         _ registry: DeviceRegistry, loop: Loop, commandLimit: Int = RegistryLimits.waitingCommands,
         receive: @escaping (RegistryEvent) -> Void
@@ -34,8 +36,8 @@ public final class RegistryClient {
         shared = registry.shared
         number = registry.newClient()
         self.loop = loop
-        // Never refuses: an answer or a revocation must not be lost. Bounded all the same, by what may wait for answers
-        // and by how often operators revoke.
+        // The mailbox never refuses, because an answer or a revocation must not be lost. Pending requests and the rate
+        // of revocations bound it.
         let events = try Mailbox<[RegistryEvent]>(limit: .max)
         receiver = MailboxReceiver(loop: loop, mailbox: events) { events in
             for event in events { receive(event) }
@@ -45,13 +47,14 @@ public final class RegistryClient {
 
     deinit {
         handOver()
-        // If there is no room, the store's thread keeps a mailbox that nobody empties any more; the process is ending.
+        // If the request mailbox is full, the process is ending, and the unused mailbox does no harm.
         shared.requests.post(.detach(number))
     }
 
-    /// Which device an mTLS key is bound to, and whether both are good.
+    /// Looks up the device that an mTLS key is bound to.
     ///
-    /// - Parameter token: comes back with `RegistryEvent.device` if the answer is `pending`; not asked for otherwise.
+    /// - Parameter token: Returned with `RegistryEvent.device` if the answer is `pending`. It is not evaluated
+    ///   otherwise.
     public func device(forBinding key: KeyID, token: @autoclosure () -> UInt64) -> DeviceLookup {
         guard shared.health.isFresh(loop.now) else { return .storeUnavailable }
         let known = shared.records.look(up: key, now: loop.now)
@@ -60,25 +63,25 @@ public final class RegistryClient {
             shared.counts.overflows.add(1, ordering: .relaxed)
             return .storeUnavailable
         }
-        // There is room: the mailbox has a place for each that `enter` let in.
+        // The mailbox has room for each request that `enter` has admitted.
         shared.requests.post(.look(key, Reference(client: number, token: token())))
         return .pending
     }
 
-    /// Spends a counter value: in memory now, durably as soon as the store can.
+    /// Spends a counter value in memory at once, and durably as soon as possible.
     ///
-    /// To be called once the signature over it is verified, and never twice for one request.
+    /// The signature over the value must be verified before. The call must not be repeated for a request.
     ///
     /// - Parameters:
-    ///   - shown: by the assertion that carries it; remembered with it, durably.
-    ///   - epoch: of the challenge the proof was made for.
-    ///   - token: comes back with `RegistryEvent.counter` if the answer is `pending`.
+    ///   - shown: The extensions in the assertion that carries the value. They are stored with it.
+    ///   - epoch: The epoch of the challenge in the proof.
+    ///   - token: Returned with `RegistryEvent.counter` if the answer is `pending`.
     public func spend(
         _ counter: UInt32, of device: DeviceSnapshot, showing shown: ShownExtensions, mode: CounterMode,
         epoch: RandomID, token: UInt64
     ) -> CounterAcceptance {
         guard shared.health.takesCounters(loop.now) else { return .storeUnavailable }
-        // A place in the queue first: what cannot wait for the store is not spent either.
+        // A place in the queue is taken first, because a value that cannot wait for the store must not be spent.
         guard Self.enter(shared.counts.waiting, limit: shared.limits.waitingCounters) else {
             shared.counts.overflows.add(1, ordering: .relaxed)
             return .storeUnavailable
@@ -97,8 +100,10 @@ public final class RegistryClient {
         return .pending
     }
 
-    /// What is spent in one turn of the loop goes to the store together, and with it what is spent while the loop has long work left,
-    /// which is more proofs to verify: each message may wake the store's thread, and each commit has a price of its own.
+    /// Gathers values that are spent in one turn of the loop, and those that follow while the loop has more proofs to
+    /// verify.
+    ///
+    /// A message may wake the store's thread, and a commit has a fixed cost, so fewer of both are better.
     private func gather(_ request: SpendRequest) {
         gathered.append(request)
         if gathered.count == 1 { gatheredSince = loop.now }
@@ -126,7 +131,8 @@ public final class RegistryClient {
 
     /// Sends an operation to the store.
     ///
-    /// - Returns: false if too many wait already; nothing will happen then. Else `RegistryEvent.reply` follows.
+    /// - Returns: false if too many operations wait, and this one is not performed. Otherwise `RegistryEvent.reply`
+    ///   follows.
     public func perform(_ command: RegistryCommand, token: UInt64) -> Bool {
         guard Self.enter(shared.counts.commanding, limit: commandLimit) else { return false }
         shared.requests.post(.perform(command, Reference(client: number, token: token)))
@@ -140,40 +146,40 @@ public final class RegistryClient {
     }
 }
 
-/// What the registry tells a worker, on the worker's own thread. A token is what the worker gave with its question.
+/// An event of the registry for a worker, on the worker's thread. The token is that of the request.
 public enum RegistryEvent: Sendable {
-    /// The answer to a lookup that was `pending`; never `pending` itself.
+    /// The result of a look-up that was `pending`. It is never `pending` itself.
     case device(token: UInt64, DeviceLookup)
-    /// What became of a counter value that was accepted in memory.
+    /// The outcome of a counter value that was accepted in memory.
     case counter(token: UInt64, CounterOutcome)
     case reply(token: UInt64, Result<RegistryReply, StoreError>)
-    /// The device of these mTLS keys was revoked, or the binding of this key ended: open connections with them are to be
-    /// closed. Lookups say so already.
+    /// Open connections with these mTLS keys must be closed, because their device was revoked or their binding ended.
+    /// Look-ups already return that state.
     case barred([KeyID])
-    /// The store has a fresh epoch: challenges of earlier ones are refused. A client that attaches later receives it at
-    /// once.
+    /// The store has a fresh epoch, so earlier challenges are refused. A client that connects later receives this event
+    /// at once.
     case identity(StoreIdentity)
 }
 
-/// What the store's thread reports for logs.
+/// An event of the store for logs.
 public enum StoreEvent: Equatable, Sendable {
-    /// The store failed; everything that needs it is refused until it has recovered.
+    /// The store failed. Everything that needs it is refused until it has recovered.
     case failed(String)
-    /// It still cannot be opened. Reported once for each reason.
+    /// The store still cannot be opened. It is reported once for each reason.
     case cannotReopen(String)
     case recovered
 }
 
-/// What workers ask of the store's thread.
+/// A request of a worker to the store's thread.
 enum StoreRequest: Sendable {
     case attach(ClientNumber, Mailbox<[RegistryEvent]>)
     case detach(ClientNumber)
     case look(KeyID, Reference)
     case spend([SpendRequest])
     case perform(RegistryCommand, Reference)
-    /// From the thread to itself: go on with work that was cut into slices.
+    /// A message of the thread to itself: continue sliced work.
     case turn
-    /// Commit what was asked before this, close the file, end.
+    /// Commit earlier requests, close the store, and end the thread.
     case stop
 }
 
@@ -181,7 +187,7 @@ struct ClientNumber: Hashable, Sendable {
     let number: Int
 }
 
-/// Who asked, and what the answer carries so that they know what for.
+/// The client of a request and the token for its answer.
 struct Reference: Sendable {
     let client: ClientNumber
     let token: UInt64
@@ -190,6 +196,6 @@ struct Reference: Sendable {
 struct SpendRequest: Sendable {
     let entry: CounterEntry
     let reference: Reference
-    /// Whether the value is spent in the shared record. It is not if the record had to make room meanwhile.
+    /// Whether the value is spent in the shared record. It is not if the record was evicted meanwhile.
     let isAccepted: Bool
 }

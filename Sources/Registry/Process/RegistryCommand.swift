@@ -1,44 +1,43 @@
 public import Vocabulary
 
-/// An operation on the registry. The same for the thread of a running gateway and for a command line that has the file to
-/// itself.
+/// An operation on the registry, for the thread of a running gateway and for commands with exclusive access.
 public enum RegistryCommand: Sendable {
-    /// Registers a device, bound to an mTLS key if one is given.
+    /// Register a device, with a binding if a key is given.
     case register(DeviceIdentity, binding: KeyID?)
     case bind(KeyID, to: DeviceID)
     case endBinding(KeyID)
     case revoke(DeviceID)
     case restore(DeviceID)
-    /// One page of devices, in the order of their ids, from after one on.
+    /// Return a page of devices, sorted by number.
     case list(after: DeviceID?, limit: Int)
-    /// The same for pending devices alone.
+    /// Return a page of pending devices, sorted by number.
     case listPending(after: DeviceID?, limit: Int)
     case show(DeviceSelector)
-    /// Counts some of the devices, in the order of their ids, from after one on.
+    /// Count a page of devices, sorted by number.
     case count(after: DeviceID?, limit: Int)
-    /// Lets a pending device bind its first key.
+    /// Allow a pending device to bind its first key.
     case approve(DeviceID)
     case initialize(InstanceRegistration)
     case bindKey(BindingRequest)
-    /// Revokes the devices that were admitted for somebody, and bars new ones.
+    /// Revoke the devices that were admitted for a person, and bar new ones.
     case revokeSubject(Fingerprint)
-    /// Looks through some of the certificates for those that are revoked.
+    /// Return the revoked ones in a page of certificates.
     case listRevokedCertificates(after: CertificateSerial?, limit: Int)
-    /// Draws the number of the next revocation list.
+    /// Draw the number of the next revocation list.
     case drawRevocationListNumber
-    /// Takes receipts that are due to be looked at.
+    /// Claim devices whose receipts are due.
     case claimReceipts(ReceiptClaim)
     case recordReceipt(ReceiptResult)
-    /// - ceilings: of apps, each the highest risk metric that is admitted.
+    /// Return statistics of receipts. `ceilings` are the highest admitted risk metrics of apps.
     case receiptFigures(ceilings: [(app: AppID, highest: UInt32)], at: Int64)
-    /// Draws a fresh epoch, so that every challenge handed out before is refused.
+    /// Draw a fresh epoch, which invalidates all earlier challenges.
     case renewEpoch
-    /// Some of what the registry knows, for a backup. - limit: rows at most; time and size bound it before.
+    /// Return a page of an export. `limit` is the maximum number of rows. Time and size limit it too.
     case export(ExportCursor, limit: Int)
 }
 
 public enum RegistryReply: Equatable, Sendable {
-    /// The device concerned, as it is now.
+    /// The current state of the device.
     case device(DeviceDetails)
     case devices([Device])
     case count(DeviceCount)
@@ -74,10 +73,10 @@ extension RegistryCommand {
     }
 }
 
-/// How an operator names a device.
+/// The selection of a device by an operator.
 public enum DeviceSelector: Sendable {
     case id(DeviceID)
     case hardwareKey(KeyID)
-    /// By an mTLS key that is or was bound to it.
+    /// The device of an mTLS key that is or was bound to it.
     case binding(KeyID)
 }

@@ -27,29 +27,30 @@ final class RegistryShared: Sendable {
     }
 }
 
-/// How much of the registry is kept in memory, and how much may wait for the store.
+/// Limits for the part of the registry in memory and for waiting requests.
 public struct RegistryLimits: Sendable {
-    /// Devices whose records are in memory, at about 600 bytes each: the workers' and the writer's.
+    /// The number of devices with records in memory. The workers' and the writer's records take about 600 bytes
+    /// together.
     public var devices = 65_536
-    /// Counters that may wait for the store. Further ones are refused at once, unspent.
+    /// The number of counters that may wait for the store. Further ones are refused at once and stay unspent.
     public var waitingCounters = 4_096
-    /// Lookups that may wait for the store. Further ones are refused at once.
+    /// The number of look-ups that may wait for the store. Further ones are refused at once.
     public var waitingLookups = 16_384
 
     public init() {}
 
-    /// Commands that may wait; operators and enrolment send few.
+    /// The number of commands that may wait. Operators and enrolment send few.
     public static let waitingCommands = 256
-    /// How many may wait when a further one of enrolment is refused: strangers can keep enrolment busy, and an operator's
-    /// revocation must have a place then.
+    /// The number of waiting commands from which those of enrolment are refused. Strangers can keep enrolment busy, and
+    /// an operator's revocation must still have a place.
     public static let enrolmentCommands = 192
 }
 
-/// Why the store takes no counters.
+/// The reason why the store accepts no counters.
 public struct StoreOutage: Equatable, Sendable {
-    /// For people.
+    /// The text for people.
     public let reason: String
-    /// In seconds since 1970-01-01T00:00:00Z.
+    /// The start of the outage, in seconds since 1970-01-01T00:00:00Z.
     public let since: Int64
 
     public init(reason: String, since: Int64) {
@@ -58,19 +59,19 @@ public struct StoreOutage: Equatable, Sendable {
     }
 }
 
-/// Whether the store can be relied on, as its own thread last said.
+/// The health of the store, as last reported by its thread.
 final class StoreHealth: Sendable {
     private let confirmedAt: Atomic<Int64>
     private let isWritable = Atomic<Bool>(true)
 
-    /// Without a word from the store for so long, a revocation may have been missed.
+    /// The time without a report of the store after which a revocation may have been missed.
     static let patience = TimeSpan.seconds(5)
 
     init() {
         confirmedAt = Atomic(Instant.now.nanoseconds)
     }
 
-    /// The store's thread has read or written the store, and knows what was true at that time.
+    /// Records that the store was read or written successfully at a time.
     func confirm(at time: Instant) {
         confirmedAt.store(time.nanoseconds, ordering: .releasing)
         isWritable.store(true, ordering: .releasing)
@@ -80,54 +81,54 @@ final class StoreHealth: Sendable {
         isWritable.store(false, ordering: .releasing)
     }
 
-    /// There is no store any more, and nothing is known of it from here on.
+    /// Records the end of the store. Nothing is known of it afterwards.
     func end() {
         fail()
         confirmedAt.store(Instant.now.nanoseconds - Self.patience.nanoseconds, ordering: .releasing)
     }
 
-    /// Whether what memory knows of devices is still good.
+    /// Returns whether the state of devices in memory is current.
     func isFresh(_ now: Instant) -> Bool {
         now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring)) < Self.patience
     }
 
-    /// How long ago the store was found to be good, by now.
+    /// Returns the time since the store was last known to be healthy.
     func silence(_ now: Instant) -> TimeSpan {
         now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring))
     }
 
-    /// Whether a counter can be expected to become durable.
+    /// Returns whether a counter is expected to become durable.
     func takesCounters(_ now: Instant) -> Bool {
         isWritable.load(ordering: .acquiring) && isFresh(now)
     }
 }
 
-/// The registry's figures since the process began.
+/// Statistics of the registry since the start of the process.
 public struct RegistryMetrics: Equatable, Sendable {
-    /// Transactions that made counters durable.
+    /// The number of transactions that made counters durable.
     public var commits = 0
-    /// Counters in them.
+    /// The number of counters in these transactions.
     public var counters = 0
-    /// Transactions by their number of counters: the first row 1, then up to 4, 16, 64, 256, 1024, and more.
+    /// The number of transactions by their number of counters: 1, then up to 4, 16, 64, 256, 1024, and more.
     public var batchSizes = [Int](repeating: 0, count: RegistryMetrics.batchBounds.count + 1)
-    /// Counters that wait for the store, or are being committed, now.
+    /// The number of counters that wait for the store or are being committed.
     public var waiting = 0
-    /// Lookups that wait for the store now.
+    /// The number of look-ups that wait for the store.
     public var waitingLookups = 0
-    /// Commands of operators that wait for the store now.
+    /// The number of commands that wait for the store.
     public var waitingCommands = 0
-    /// Requests refused because as many as allowed were waiting.
+    /// The number of requests that were refused because of a full queue.
     public var overflows = 0
-    /// Lookups answered from the file.
+    /// The number of look-ups that the store answered.
     public var loads = 0
-    /// Errors after which the connection was dropped.
+    /// The number of errors that closed the connection.
     public var storeErrors = 0
 
-    /// The largest batch that each row of `batchSizes` but the last counts.
+    /// The upper bounds of the rows of `batchSizes`, except the last.
     public static let batchBounds = [1, 4, 16, 64, 256, 1024]
 }
 
-/// The same, being counted. All threads; each count for itself.
+/// The counters behind `RegistryMetrics`. All threads update them independently.
 final class RegistryCounts: Sendable {
     let commits = Atomic<Int>(0)
     let counters = Atomic<Int>(0)

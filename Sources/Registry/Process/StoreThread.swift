@@ -2,41 +2,41 @@ internal import EventLoop
 internal import Synchronization
 internal import Vocabulary
 
-/// The one thread that touches the store, and how it divides its time: counters first, all that wait in one batch; then
-/// lookups, in slices; then what the store does for itself.
+/// The only thread that uses the store. It commits all waiting counters in one batch, then answers look-ups in slices,
+/// then lets the store do background work.
 ///
-/// While one batch is being made durable, requests gather and are the next: batches form by themselves, and a lone request
-/// does not wait.
+/// Requests gather while a batch is made durable, and form the next one. A single request therefore does not wait for
+/// others.
 final class StoreThread {
     private let store: any StoreBackend
     private let loop: Loop
     private let shared: RegistryShared
     private let observe: (StoreEvent) -> Void
 
-    /// The store as it was opened.
+    /// The identity of the store when it was opened.
     private let opened: StoreIdentity
     private var clients: [ClientNumber: Mailbox<[RegistryEvent]>] = [:]
-    /// What is to be delivered, in order, a message for each client. They are few: one is looked for among all.
+    /// Events to be delivered, with one message for each client. There are few clients, so they are searched linearly.
     private var answers: [(client: ClientNumber, events: [RegistryEvent])] = []
-    /// How many answers may come together.
+    /// The expected number of answers that arrive together.
     private var answerRoom = 0
     private var batch: [SpendRequest] = []
     private var lookups: [(key: KeyID, reference: Reference)] = []
     private var nextLookup = 0
-    /// Questions that the store has not answered yet.
+    /// The number of requests that the store has not answered yet.
     private var unanswered = 0
-    /// Whether answers are to be delivered when the loop's turn ends.
+    /// Whether delivery is scheduled for the end of the loop's turn.
     private var isDeliveryDue = false
-    /// Whether `turn` delivers them.
+    /// Whether `turn` is running, which delivers answers itself.
     private var isInTurn = false
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
-    /// The present trouble with its first reason, as other threads see it; nil if there is none.
+    /// The current outage with its first reason, as published to other threads. Nil if there is none.
     private var trouble: StoreOutage?
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
-    /// How often the store is confirmed, found idle, or opened again after a failure.
+    /// The interval of confirmation, of background work when idle, and of reopening after a failure.
     private static let interval = TimeSpan.milliseconds(500)
 
     init(
@@ -49,7 +49,7 @@ final class StoreThread {
         self.observe = observe
     }
 
-    /// Serves until it is stopped. Blocks the thread.
+    /// Runs the loop until the thread is stopped. Blocks.
     func run() {
         let receiver = MailboxReceiver(
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
@@ -64,7 +64,7 @@ final class StoreThread {
         switch request {
         case .attach(let client, let mailbox):
             clients[client] = mailbox
-            // A client that comes with a reload knows only the identity that the registry was opened with.
+            // A client that connects after a reload knows only the first identity.
             if store.identity != opened { answer(client, .identity(store.identity)) }
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
@@ -75,12 +75,12 @@ final class StoreThread {
         }
     }
 
-    /// Everything that waited has been received.
+    /// Processes all received requests.
     private func turn() {
         isInTurn = true
         defer { isInTurn = false }
         commit()
-        // No answer waits for what is done for others, or for later.
+        // Answers are delivered before other work starts.
         deliver()
         look()
         deliver()
@@ -95,7 +95,7 @@ final class StoreThread {
         deliver()
     }
 
-    /// Once nobody waits for anything any more.
+    /// Closes the store when no request is left.
     private func finish() {
         guard !isFinishing, batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else { return }
         isFinishing = true
@@ -114,7 +114,7 @@ final class StoreThread {
         asked.reserveCapacity(requests.count)
         answerRoom = requests.count
         for request in requests {
-            // Those whose record had to go are accepted here; it may have come back, and then it decides.
+            // Values whose record was evicted are accepted here. If the record is back, it decides.
             let (entry, outcome, isPinned) = decidedByRecord(request)
             if let outcome {
                 complete(entry.device, request.reference, isPinned, outcome)
@@ -132,7 +132,9 @@ final class StoreThread {
         }
     }
 
-    /// - Parameter isPinned: whether the shared record holds the value as outstanding.
+    /// Completes a counter.
+    ///
+    /// - Parameter isPinned: Whether the shared record counts the value as outstanding.
     private func complete(_ device: DeviceID, _ reference: Reference, _ isPinned: Bool, _ outcome: CounterOutcome) {
         if isPinned { shared.records.complete(device) }
         answer(reference.client, .counter(token: reference.token, outcome))
@@ -157,7 +159,7 @@ final class StoreThread {
         case .deviceRevoked: return (entry, .deviceRevoked, false)
         case .extensionWithheld: return (entry, .extensionWithheld, false)
         case .storeUnavailable: return (entry, .storeUnavailable, false)
-        // No record: the store's is the only one, and only this thread could make another.
+        // Without a record the store decides, because only this thread could insert one.
         case nil: return (entry, nil, false)
         }
     }
@@ -180,7 +182,7 @@ final class StoreThread {
     }
 
     private func find(_ key: KeyID, for reference: Reference) {
-        // An earlier one of the same key may have brought it in.
+        // An earlier look-up of the same key may have inserted it.
         if case let known = shared.records.look(up: key, now: .now), !known.isPending {
             return found(known, for: reference)
         }
@@ -217,7 +219,7 @@ final class StoreThread {
         }
     }
 
-    // MARK: - What the store says by itself
+    // MARK: - Events of the store
 
     private func apply(_ signal: StoreSignal) {
         switch signal {
@@ -253,8 +255,8 @@ final class StoreThread {
         shared.trouble.withLock { $0 = trouble }
     }
 
-    /// Adds the reason why the trouble continues to its first reason: the first one says what to repair, this one what
-    /// still prevents it.
+    /// Appends the reason why the outage continues. The first reason says what to repair, and this one what still
+    /// prevents it.
     private func tell(_ more: String) {
         guard let trouble else { return }
         shared.trouble.withLock { $0 = StoreOutage(reason: "\(trouble.reason); \(more)", since: trouble.since) }
@@ -282,7 +284,7 @@ final class StoreThread {
         }
     }
 
-    /// What memory knew before the failure may differ from the store now.
+    /// Reads all devices in memory again, because the store may have changed before it was reopened.
     private func askAgain() {
         for device in shared.records.forget() {
             unanswered += 1
@@ -294,7 +296,7 @@ final class StoreThread {
     }
 
     private func goOn() {
-        // A full mailbox wakes the loop by itself.
+        // A full mailbox wakes the loop itself.
         shared.requests.post(.turn)
     }
 
@@ -307,7 +309,7 @@ final class StoreThread {
         } else {
             place = answers.count
             answers.append((client, []))
-            // Most often there is one worker, or one whose turn it was.
+            // Usually there is only one client.
             if place == 0 { answers[place].events.reserveCapacity(answerRoom) }
         }
         answers[place].events.append(event)
@@ -318,7 +320,7 @@ final class StoreThread {
         for client in clients.keys { answer(client, event) }
     }
 
-    /// For answers that come between turns of this thread.
+    /// Schedules delivery of answers that arrive outside of `turn`.
     private func deliverLater() {
         guard !isDeliveryDue else { return }
         isDeliveryDue = true

@@ -1,7 +1,7 @@
 internal import GRDB
 
-/// The journal's rows that are not folded yet, oldest first: which device each belongs to. The counters themselves are in
-/// the records.
+/// The journal rows that are not folded yet, the oldest first, with their devices. The counter values are in the
+/// records.
 struct Journal {
     private struct Item {
         let number: Int64
@@ -13,14 +13,15 @@ struct Journal {
     private var next: Int64 = 1
 
     var count: Int { items.count - start }
-    /// The greatest number that was used: the store's position. Every row has a greater one than all before it, folded or not.
+    /// The greatest used number, which is the position of the store. Each row has a greater number than all earlier
+    /// ones, folded or not.
     var position: Int64 { next - 1 }
     /// The number of the oldest row.
     var first: Int64? { count > 0 ? items[start].number : nil }
     /// The number of the newest row.
     var last: Int64? { count > 0 ? items.last?.number : nil }
 
-    /// Takes the oldest row, if its number is at most this.
+    /// Removes the oldest row if its number does not exceed `number`.
     mutating func takeFirst(through number: Int64) -> (number: Int64, device: DeviceID)? {
         guard start < items.count, items[start].number <= number else { return nil }
         let item = items[start]
@@ -29,34 +30,34 @@ struct Journal {
         return (item.number, item.device)
     }
 
-    /// Releases the memory of rows that were taken. Under steady load the journal is never empty, so this must not wait until
+    /// Releases the memory of removed rows. Under steady load the journal is never empty, so this does not wait until
     /// it is.
     private mutating func compact() {
         if start == items.count {
             items.removeAll(keepingCapacity: items.capacity <= Self.keptCapacity)
             start = 0
         } else if start >= Self.keptCapacity / 2, start >= count {
-            // Copied rather than moved within the array, so that the capacity of a peak is released too.
+            // A copy, unlike a move within the array, also releases the capacity of a peak.
             items = Array(items[start...])
             start = 0
         }
     }
 
-    /// Rows, of 16 bytes each, whose memory an empty journal keeps.
+    /// The number of rows, of 16 bytes each, whose memory an empty journal keeps.
     private static let keptCapacity = 65_536
 
-    /// Rows for which memory is allocated.
+    /// The number of rows for which memory is allocated.
     var capacity: Int { items.capacity }
 
     static let insertion = "INSERT INTO journal (seq, device, counter) VALUES (?, ?, ?)"
 
-    /// Writes a row for one value, with the statement `insertion`. The transaction is the caller's.
+    /// Writes a row for a value with the statement `insertion`, in the caller's transaction.
     mutating func write(_ counter: UInt32, of device: DeviceID, _ statement: DirectStatement) throws {
         try statement.run(next, device.number, Int64(counter))
         append(next, device)
     }
 
-    /// Reads all rows in the database, in order.
+    /// Reads all rows of the database in order.
     mutating func load(_ database: Database, _ body: (DeviceID, UInt32) throws -> Void) throws {
         self = Journal()
         next = (try Int64.fetchOne(database, sql: "SELECT position FROM store") ?? 0) + 1
@@ -68,7 +69,7 @@ struct Journal {
         }
     }
 
-    /// Takes a number for what is written elsewhere: as little as a row may it be forgotten unseen.
+    /// Takes a number for a change outside the journal, so that its loss is noticed like that of a row.
     mutating func advance(_ database: Database) throws {
         try database.cachedStatement(sql: "UPDATE store SET position = ?").execute(arguments: [next])
         next += 1
@@ -77,26 +78,28 @@ struct Journal {
     /// Appends a row that is in the database.
     mutating func append(_ number: Int64, _ device: DeviceID) {
         items.append(Item(number: number, device: device))
-        // Those that were taken for something else lie between.
+        // The numbers between were used for changes outside the journal.
         next = max(next, number + 1)
     }
 }
 
-/// One pass over the devices with journal rows: first their rows are written, in the order of their ids, then the journal
-/// rows are deleted that were there when it began.
+/// A pass over the devices with journal rows. Their counter rows are written in the order of device numbers, then the
+/// journal rows from before the pass are deleted.
 ///
-/// In this order because many neighbours then share a page: writing in the journal's order costs a page for each row, ten
-/// times as much. A crash in between leaves rows that are ahead of a journal which is read again, and says the same.
+/// Neighbouring devices share a page. Writing in the order of the journal would cost a page for each row, ten times as
+/// much. After a crash between the two steps the journal is read again, which changes nothing.
 struct FoldRound {
-    /// The newest journal row it covers.
+    /// The newest journal row of the pass.
     let through: Int64
     private let devices: [DeviceID]
     private var next = 0
 
-    /// Counter rows that fit into a page of 4 KiB.
+    /// The number of counter rows in a page of 4 KiB.
     static let rowsPerPage: Int64 = 28
 
-    /// - Parameter ahead: the devices whose records are ahead of their rows, each once.
+    /// Starts a pass.
+    ///
+    /// - Parameter ahead: The devices whose records are ahead of their rows, without duplicates.
     init(through: Int64, ahead: [DeviceID]) {
         self.through = through
         devices = ahead.sorted()

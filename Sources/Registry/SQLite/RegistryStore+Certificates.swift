@@ -10,7 +10,9 @@ extension RegistryStore {
         return try Int.fetchOne(statement, arguments: [serial.bytes.blob]) != nil
     }
 
-    /// - Parameter serial: one that was not issued yet.
+    /// Inserts a certificate.
+    ///
+    /// - Parameter serial: A serial number that was not issued before.
     func insertCertificate(
         _ serial: CertificateSerial, of binding: KeyID, until notAfter: Int64, _ database: Database
     ) throws {
@@ -19,12 +21,12 @@ extension RegistryStore {
         ).execute(arguments: [serial.bytes.blob, binding.blob, notAfter])
     }
 
-    /// Looks through some of the certificates, in the order of their serial numbers, for those that are revoked: because
-    /// their device is, or because their binding has ended.
+    /// Returns the revoked ones in a page of certificates, sorted by serial number. A certificate is revoked with its
+    /// device or by the end of its binding.
     ///
     /// - Parameters:
-    ///   - after: where the page before ended.
-    ///   - limit: how many are looked through, revoked or not.
+    ///   - after: The end of the previous page.
+    ///   - limit: The maximum number of examined certificates.
     public func revokedCertificates(
         after: CertificateSerial?, limit: Int, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> RevokedCertificatePage {
@@ -45,8 +47,8 @@ extension RegistryStore {
         }
     }
 
-    /// Draws the number of a revocation list: greater than any before, and no less than the time, so that numbers go on
-    /// growing when an earlier copy of the store is put back.
+    /// Draws the number of a revocation list. It exceeds all earlier ones and is at least the time, so that numbers
+    /// grow even after an earlier copy of the store is restored.
     public func drawRevocationListNumber(at time: Int64 = WallClock.seconds) throws(StoreError) -> Int64 {
         try transaction { database in
             try database.execute(
@@ -58,9 +60,9 @@ extension RegistryStore {
         }
     }
 
-    /// Removes rows of certificates that ended long ago: the oldest, at most so many. Writes nothing if there are none.
+    /// Removes the oldest rows of certificates that expired long ago. Writes nothing if there are none.
     ///
-    /// - Returns: whether there may be more.
+    /// - Returns: Whether there may be more.
     func removeEndedCertificates(at time: Int64, limit: Int = 500) throws(StoreError) -> Bool {
         let ended = try read { database in
             try Int64.fetchAll(
@@ -81,7 +83,7 @@ extension RegistryStore {
 
     // MARK: - Receipts
 
-    /// Takes devices whose receipts are due, those first that were due for longest. Writes nothing if there are none.
+    /// Claims devices whose receipts are due, the longest due first. Writes nothing if there are none.
     public func claimReceipts(_ claim: ReceiptClaim) throws(StoreError) -> ClaimedReceipts {
         let limit = max(0, claim.limit)
         let rows = max(limit, ReceiptClaim.leastRows)
@@ -105,7 +107,7 @@ extension RegistryStore {
             var passed = 0
             for (device, isRevoked) in due where claimed.count < limit {
                 passed += 1
-                // Not asked about; and out of the way of others, however many are revoked.
+                // Revoked devices are postponed, so that they do not delay others.
                 let next = isRevoked ? claim.time + ReceiptClaim.revokedPause : claim.until
                 try statement.execute(arguments: [next, device.number])
                 if !isRevoked { claimed.append(try existing(device, database)) }
@@ -114,10 +116,10 @@ extension RegistryStore {
         }
     }
 
-    /// Writes down what came of a claimed one.
+    /// Records the result for a claimed device.
     public func recordReceipt(_ result: ReceiptResult) throws(StoreError) -> ReceiptVerdict {
         let details = try transaction { database -> DeviceDetails? in
-            // Only in place of the very receipt that was looked at, and never of one that was made later.
+            // Only the examined receipt is replaced, and never by an older one.
             try database.cachedStatement(
                 sql: """
                     UPDATE receipt SET
@@ -138,17 +140,19 @@ extension RegistryStore {
             return database.changesCount == 1 ? try existing(result.device, database) : nil
         }
         guard let details else { return .superseded }
-        // Records change after the transaction only: it may still fail.
+        // Records in memory change only after the transaction, because it may fail.
         if let newer = result.newer { devices.update(result.device) { $0.riskMetric = newer.riskMetric } }
         return .recorded(details)
     }
 
-    /// - Parameter ceilings: of apps, each the highest metric that is admitted.
+    /// Returns statistics of receipts.
+    ///
+    /// - Parameter ceilings: The highest admitted risk metric of each app.
     public func receiptFigures(
         _ ceilings: [(app: AppID, highest: UInt32)], at time: Int64
     ) throws(StoreError) -> ReceiptFigures {
         try read { database in
-            // The inner limit bounds the work: there may be many devices of other apps.
+            // The inner limit bounds the work if other apps have many devices.
             let statement = try database.cachedStatement(
                 sql: """
                     SELECT count(*) FROM (SELECT device FROM receipt WHERE risk_metric > ? LIMIT ?) AS risky
@@ -167,7 +171,7 @@ extension RegistryStore {
     func insertReceipt(
         _ receipt: [UInt8], riskMetric: UInt32?, _ device: DeviceID, _ time: Int64, _ database: Database
     ) throws {
-        // Due at once: the refresher finds when it makes sense to ask.
+        // The receipt is due at once. The refresher finds the right time for a request.
         try database.cachedStatement(
             sql: "INSERT INTO receipt (device, risk_metric, next_at, content) VALUES (?, ?, ?, ?)"
         ).execute(arguments: [device.number, riskMetric, time, receipt.blob])

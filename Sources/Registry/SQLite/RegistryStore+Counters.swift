@@ -5,9 +5,9 @@ internal import Vocabulary
 
 // Group commits of counters, the records behind them, and the fold of the journal.
 extension RegistryStore {
-    /// Decides each entry against the writer's records and makes the accepted ones durable, all in one transaction.
+    /// Decides each entry by the writer's records, and makes the accepted ones durable in one transaction.
     ///
-    /// - Returns: an outcome for each entry, in order. If anything fails, it is `storeUnavailable` for all of them.
+    /// - Returns: An outcome for each entry, in order. After a failure it is `storeUnavailable` for all.
     public func commit(_ batch: [CounterEntry]) -> [CounterOutcome] {
         do throws(StoreError) {
             return try writing { database in
@@ -19,14 +19,13 @@ extension RegistryStore {
                 }
             }
         } catch {
-            // COMMIT may have been durable although it failed, so a value that was in the batch is spent in any case.
+            // A COMMIT that failed may still be durable, so all values of the batch count as spent.
             for entry in batch { owed.append((entry.device, entry.counter)) }
             return batch.map { _ in .storeUnavailable }
         }
     }
 
-    /// Spends a value in the writer's record, if everything it depends on holds, and writes down what is new about the
-    /// device.
+    /// Spends a value in the writer's record if all conditions hold, and writes new extensions of the device.
     private func decide(_ entry: CounterEntry, _ database: Database) throws -> CounterOutcome {
         guard entry.epoch == identity.epoch else { return .epochChanged }
         guard let binding = try binding(of: entry.binding, database), binding.device == entry.device else {
@@ -51,9 +50,9 @@ extension RegistryStore {
         return outcome ?? .unknown
     }
 
-    /// Folds journal rows into the counter rows, for at most about 5 ms, in one transaction.
+    /// Folds journal rows into counter rows in one transaction of about 5 ms.
     ///
-    /// - Returns: whether there are more.
+    /// - Returns: Whether there are more rows.
     public func fold() throws(StoreError) -> Bool {
         guard let last = journal.last else { return false }
         var round = round ?? beginRound(through: last)
@@ -80,7 +79,7 @@ extension RegistryStore {
         while rows < options.foldLimit, pages < Self.pageLimit, Instant.now < deadline, let device = round.takeDevice()
         {
             let window = try update(device, database) { record -> CounterWindow? in
-                // The window holds every value of the device, those of later journal rows too.
+                // The window contains all values of the device, those of later journal rows too.
                 defer { record.isAhead = false }
                 return record.isAhead ? record.window : nil
             }
@@ -103,23 +102,25 @@ extension RegistryStore {
         guard let last else { return }
         let statement = try database.cachedStatement(sql: "DELETE FROM journal WHERE seq <= ?")
         try statement.execute(arguments: [last])
-        // When the last row is gone, the next one still has a greater number.
+        // The position keeps numbers growing after the last row is deleted.
         try database.cachedStatement(sql: "UPDATE store SET position = max(position, ?)").execute(arguments: [last])
     }
 
-    /// Leaves the rest of the 5 ms to the commit, which writes the pages and syncs them.
+    /// The rest of the 5 ms is for the commit, which writes and syncs the pages.
     private static let foldTime = TimeSpan.milliseconds(2)
     private static let pageLimit = 512
 
     // MARK: - Records
 
-    /// Calls `body` with the record of a device in place. - Returns: nil if there is no such device.
+    /// Calls `body` with the record of a device in place.
+    ///
+    /// - Returns: nil if there is no such device.
     func update<Result>(
         _ device: DeviceID, _ database: Database, _ body: (inout WriterRecord) -> Result
     ) throws -> Result? {
         if devices.slot(of: device) == nil {
             guard let record = try readRecord(device, database) else { return nil }
-            // Over the limit if need be: the journal's bound is what bounds the pinned ones.
+            // The limit may be exceeded, because the limit of the journal bounds the pinned records.
             devices.insert(device, record, mayGrow: true) { $0.unfolded > 0 }
         }
         return devices.update(device, body)
@@ -140,7 +141,9 @@ extension RegistryStore {
             isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]), riskMetric: row[4])
     }
 
-    /// What the writer knows of an mTLS key. - Returns: nil if it was never bound.
+    /// Returns the writer's record of an mTLS key.
+    ///
+    /// - Returns: nil if the key was never bound.
     func binding(of key: KeyID, _ database: Database) throws -> WriterBinding? {
         if let known = bindings.use(key) { return known }
         let statement = try database.cachedStatement(sql: "SELECT device, ended_at IS NULL FROM binding WHERE key = ?")
@@ -155,21 +158,23 @@ extension RegistryStore {
     func loadJournal(_ database: Database) throws {
         round = nil
         ahead = []
-        // Apart, because `update` changes the object.
+        // A local variable is used, because `update` changes the object.
         var loaded = Journal()
         try loaded.load(database) { device, counter in
-            // A row of no device can only come from a damaged file; it is folded away like the others.
+            // A row without a device comes from a damaged file. It is folded like the others.
             try replay(counter, of: device, database)
         }
         journal = loaded
     }
 
-    /// Spends a value that has a row in the journal, or is about to. - Returns: whether there is such a device.
+    /// Spends a value that has a journal row, or will get one.
+    ///
+    /// - Returns: Whether there is such a device.
     @discardableResult
     private func replay(_ counter: UInt32, of device: DeviceID, _ database: Database) throws -> Bool {
         let wasAhead = try update(device, database) { record in
             defer { record.isAhead = true }
-            // Accepted before; further behind than the window reaches it counts as spent anyway.
+            // The value was accepted before. Values below the window count as spent.
             _ = record.window.accept(counter, mode: .unspent)
             record.unfolded += 1
             return record.isAhead
@@ -178,7 +183,7 @@ extension RegistryStore {
         return wasAhead != nil
     }
 
-    /// Raises the records, and the rows behind them, to what memory held before the file was opened again.
+    /// Adds the values that were spent in memory before the file was reopened to the records and their rows.
     func raise(to floor: ClockCache<DeviceID, WriterRecord>, _ database: Database) throws {
         let statement = try DirectStatement(database, Self.windowUpdate)
         for (device, known) in floor.entries {
@@ -192,19 +197,19 @@ extension RegistryStore {
         }
     }
 
-    /// Remembers what a device has shown, in its record and its row.
+    /// Adds extensions to a device's record and row.
     func add(_ shown: ShownExtensions, to device: DeviceID, _ database: Database) throws {
         if try update(device, database, { $0.add(shown) }) == true { try write(shown, of: device, database) }
     }
 
-    /// Adds to a device's row what its record knows already.
+    /// Adds extensions of a record to the device's row.
     func write(_ shown: ShownExtensions, of device: DeviceID, _ database: Database) throws {
         let statement = try database.cachedStatement(
             sql: "UPDATE device SET shown_extensions = shown_extensions | ? WHERE id = ?")
         try statement.execute(arguments: [shown.rawValue, device.number])
     }
 
-    /// Writes down what the file did not take, or may not have taken.
+    /// Writes the values that may be missing in the file.
     func payOwed(_ database: Database) throws {
         let statement = try DirectStatement(database, Journal.insertion)
         for value in owed {
@@ -214,7 +219,9 @@ extension RegistryStore {
         }
     }
 
-    /// What workers are to know of the device an mTLS key was bound to. - Returns: nil if it never was.
+    /// Returns the device that an mTLS key was bound to.
+    ///
+    /// - Returns: nil if the key was never bound.
     func find(_ key: KeyID) throws(StoreError) -> FoundDevice? {
         try read { database in
             guard let binding = try binding(of: key, database) else { return nil }
@@ -235,35 +242,38 @@ extension RegistryStore {
 
     static let windowUpdate = "UPDATE counter SET highest = ?, bits = ? WHERE device = ?"
 
-    /// Writes a record to its row, with the statement `windowUpdate`.
+    /// Writes a window to its row with the statement `windowUpdate`.
     func write(_ window: CounterWindow, of device: DeviceID, _ statement: DirectStatement) throws {
         try statement.run(Int64(window.highest), window.bits, device.number)
     }
 }
 
-/// What the writer knows of a device: the record every verdict falls against.
+/// The writer's record of a device, which decides on counter values.
 struct WriterRecord {
     var isRevoked: Bool
     var window: CounterWindow
-    /// Always what the device's row says, or is about to: unlike the window it is written in the transaction that adds to
-    /// it, for that happens at most twice to a device.
+    /// The extensions of the device's row. Unlike the window, they are written in the transaction that adds them,
+    /// because that happens at most twice for a device.
     var shown: ShownExtensions
-    /// Of the newest receipt, as its row says.
+    /// The risk metric of the newest receipt.
     var riskMetric: UInt32?
-    /// Journal rows of this device that are not folded. With any the record must stay: the device's row is behind it.
+    /// The number of journal rows that are not folded. The record must stay while there are any, because the device's
+    /// row is outdated.
     var unfolded = 0
     /// Whether the window has changed since it was written to the device's row.
     var isAhead = false
 
-    /// Adds what an assertion shows. - Returns: whether that is news, and to be written.
+    /// Adds the extensions of an assertion.
+    ///
+    /// - Returns: Whether any of them is new and must be written.
     mutating func add(_ shown: ShownExtensions) -> Bool {
         defer { self.shown.formUnion(shown) }
         return !self.shown.isSuperset(of: shown)
     }
 
-    /// Spends a value that is then to be written to the journal.
+    /// Spends a value that is then written to the journal.
     ///
-    /// - Parameter becomesAhead: set if the record was not ahead of the device's row before.
+    /// - Parameter becomesAhead: Set if the record was not ahead of the device's row before.
     mutating func spend(_ value: UInt32, mode: CounterMode, becomesAhead: inout Bool) -> CounterVerdict {
         let verdict = window.accept(value, mode: mode)
         if verdict == .accepted {
@@ -275,7 +285,7 @@ struct WriterRecord {
     }
 }
 
-/// What the writer knows of an mTLS key.
+/// The writer's record of an mTLS key.
 struct WriterBinding {
     let device: DeviceID
     var isActive: Bool

@@ -4,16 +4,17 @@ public import Vocabulary
 
 // Operations on devices, bindings and people. Times are in seconds since 1970-01-01T00:00:00Z.
 extension RegistryStore {
-    /// Registers a device, bound to an mTLS key if one is given. The counter starts at 0.
+    /// Registers a device, with a binding if a key is given. The counter starts at 0.
     public func register(
         _ identity: DeviceIdentity, binding key: KeyID?, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> DeviceDetails {
         try transaction { database in try existing(try insert(identity, key, time, database), database) }
     }
 
-    /// Registers devices in the order given, up to the first that is refused, in one transaction.
+    /// Registers devices in order in one transaction, until one is refused.
     ///
-    /// - Returns: how many are registered, and why the next one is not: `keyRegistered` or `keyBound`; nil if all are.
+    /// - Returns: The number of registered devices, and the refusal `keyRegistered` or `keyBound` of the next one. The
+    ///   refusal is nil if all are registered.
     public func register(
         _ registrations: [(identity: DeviceIdentity, binding: KeyID?)], at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> (registered: Int, refusal: StoreError?) {
@@ -31,14 +32,14 @@ extension RegistryStore {
         }
     }
 
-    /// A refusal comes before the first write: the transaction can go on without this device.
+    /// Inserts a device. A refusal precedes the first write, so the transaction can continue without this device.
     private func insert(
         _ identity: DeviceIdentity, _ key: KeyID?, _ time: Int64, _ database: Database
     ) throws -> DeviceID {
         if try device(withHardwareKey: identity.hardwareKey, database) != nil { throw StoreError.keyRegistered }
         if let key, try isTaken(key, database) { throw StoreError.keyBound }
         let id = try insertRow(identity, showing: [], activatedAt: time, time, database)
-        // Known to have been revoked: it comes in as what it was, and an operator may restore it.
+        // The key is known to be revoked, so the device is registered as revoked. An operator may restore it.
         if try isBarred(identity.hardwareKey, .hardware, database) {
             try database.execute(sql: "UPDATE device SET revoked_at = ? WHERE id = ?", arguments: [time, id.number])
         }
@@ -51,9 +52,11 @@ extension RegistryStore {
         return try Int64.fetchOne(statement, arguments: [key.blob]).flatMap(DeviceID.init)
     }
 
+    /// Inserts the rows of a device.
+    ///
     /// - Parameters:
-    ///   - identity: with a hardware key that is no device's.
-    ///   - activation: when it became active; nil if it is pending.
+    ///   - identity: The identity, whose hardware key is not registered.
+    ///   - activation: The activation time. Nil for a pending device.
     func insertRow(
         _ identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64,
         _ database: Database
@@ -76,7 +79,7 @@ extension RegistryStore {
         return id
     }
 
-    /// Binds an mTLS key that never was bound to an active device.
+    /// Binds an mTLS key that was never bound to an active device.
     public func bind(
         _ key: KeyID, to device: DeviceID, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> DeviceDetails {
@@ -92,13 +95,13 @@ extension RegistryStore {
         }
     }
 
-    /// - Parameter key: one that never was bound.
+    /// Inserts a binding for a key that was never bound.
     func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64, _ database: Database) throws {
         try database.cachedStatement(sql: "INSERT INTO binding (key, device, created_at) VALUES (?, ?, ?)")
             .execute(arguments: [key.blob, device.number, time])
     }
 
-    /// Ends a binding for good. One that has ended stays as it is.
+    /// Ends a binding permanently. An ended binding does not change.
     public func endBinding(_ key: KeyID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
         let details = try transaction { database in
             guard let binding = try binding(of: key, database) else { throw StoreError.bindingUnknown }
@@ -107,24 +110,24 @@ extension RegistryStore {
             try raiseStanding(database)
             return try existing(binding.device, database)
         }
-        // Records change after the transaction only: it may still fail.
+        // Records in memory change only after the transaction, because it may fail.
         bindings.update(key) { $0.isActive = false }
         attest(WitnessEntry.all(of: details, at: time))
         return details
     }
 
-    /// Revokes a device. One that is revoked stays as it is.
+    /// Revokes a device. A revoked device does not change.
     public func revoke(_ device: DeviceID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
         try set(
             "UPDATE device SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", [time, device.number], device, true,
             time)
     }
 
-    /// Makes a revoked device what it was before, active or pending, its counters as they were. The only way back there is.
+    /// Restores a revoked device to its previous state with its counters. There is no other way to undo a revocation.
     public func restore(
         _ device: DeviceID, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> DeviceDetails {
-        // Its receipt is looked at again: nobody has while it was revoked.
+        // The receipt was not examined while the device was revoked, so it is due now.
         try set(
             """
             UPDATE device SET revoked_at = NULL WHERE id = ?;
@@ -146,25 +149,27 @@ extension RegistryStore {
         return details
     }
 
-    /// Draws a fresh epoch: every challenge handed out before is refused from here on.
+    /// Draws a fresh epoch, which invalidates all earlier challenges.
     ///
-    /// Admission tokens that were refused for longer than any lives are refused for as long as one may live from now on: whatever can
-    /// have been used has expired by then.
+    /// If admission tokens are refused for longer than the lifetime of a token, that time is shortened to one lifetime.
+    /// Every used token has expired by then.
     public func renewEpoch(at time: Int64 = WallClock.seconds) throws(StoreError) -> StoreIdentity {
         try renewEpoch(numbered: 0, refusingTokensUntil: 0, atMost: time + SingleUse.longestTokenLife)
         return identity
     }
 
+    /// Draws a fresh epoch.
+    ///
     /// - Parameters:
-    ///   - number: which it is at least.
-    ///   - tokenEnd: no admission token passes that expires until then.
-    ///   - latest: where that is later already, it is this.
+    ///   - number: The minimum number of the epoch.
+    ///   - tokenEnd: The time up to which expiring admission tokens are refused.
+    ///   - latest: The upper limit for the time that was set before.
     func renewEpoch(
         numbered number: Int64, refusingTokensUntil tokenEnd: Int64, atMost latest: Int64 = .max
     ) throws(StoreError) {
         let epoch = RandomID()
         try transaction { database in
-            // Nonces are bound to the epoch too: none of those removed from the list can come back.
+            // Nonces belong to an epoch, so removed ones cannot return.
             try database.execute(
                 sql: """
                     UPDATE store SET epoch = ?, nonces_removed = 0, epoch_number = max(epoch_number + 1, ?),
@@ -175,12 +180,16 @@ extension RegistryStore {
         markProgress(isSynced: true)
     }
 
-    /// Devices in the order of their ids. - Parameters: after: where the page before ended; limit: at most that many.
+    /// Returns a page of devices, sorted by number.
+    ///
+    /// - Parameters:
+    ///   - after: The end of the previous page.
+    ///   - limit: The maximum number of devices.
     public func devices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
         try page("device.id > ?", after, limit)
     }
 
-    /// The same for pending devices alone.
+    /// Returns a page of pending devices, sorted by number.
     public func pendingDevices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
         try page("device.id > ? AND activated_at IS NULL AND revoked_at IS NULL", after, limit)
     }
@@ -255,7 +264,7 @@ extension RegistryStore {
 
     // MARK: - Admission
 
-    /// Lets a pending device bind its first key. One that is approved or active stays as it is.
+    /// Allows a pending device to bind its first key. An approved or active device does not change.
     public func approve(_ device: DeviceID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
         try transaction { database in
             guard try existing(device, database).device.state != .revoked else { throw StoreError.deviceRevoked }
@@ -267,9 +276,9 @@ extension RegistryStore {
         }
     }
 
-    /// Revokes all devices that were admitted for somebody, and bars new ones, for good.
+    /// Revokes all devices that were admitted for a person, and bars new ones permanently.
     ///
-    /// - Returns: the devices that were not revoked before.
+    /// - Returns: The devices that were not revoked before.
     public func revokeSubject(
         _ subject: Fingerprint, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> [DeviceDetails] {
@@ -286,7 +295,7 @@ extension RegistryStore {
             try raiseStanding(database)
             return try numbers.compactMap(DeviceID.init).map { try existing($0, database) }
         }
-        // Records change after the transaction only: it may still fail.
+        // Records in memory change only after the transaction, because it may fail.
         for details in revoked { devices.update(details.device.id) { $0.isRevoked = true } }
         attest([.barred(subject, at: time)] + revoked.flatMap { WitnessEntry.all(of: $0, at: time) })
         return revoked
@@ -304,7 +313,7 @@ extension RegistryStore {
         return try Int.fetchOne(statement, arguments: [key.blob, kind.rawValue]) != nil
     }
 
-    /// Whether the mTLS key is or was bound, as far as anybody knows.
+    /// Returns whether the mTLS key is or was bound, or is barred.
     func isTaken(_ key: KeyID, _ database: Database) throws -> Bool {
         if try binding(of: key, database) != nil { return true }
         return try isBarred(key, .mTLS, database)

@@ -5,7 +5,7 @@ internal import Vocabulary
 // Initialization and key binding. All refusals precede the first write. Times are in seconds since
 // 1970-01-01T00:00:00Z.
 extension RegistryStore {
-    /// Makes a pending device of an attestation, and spends its nonce.
+    /// Registers a pending device for an attestation, and spends its nonce.
     public func initialize(
         _ request: InstanceRegistration, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> InitializationVerdict {
@@ -13,7 +13,7 @@ extension RegistryStore {
             guard request.epoch == identity.epoch else { return .refused(.epochChanged) }
             let nonce = try standing(of: request.nonce, in: .nonces, time, database)
             guard nonce != .expired else { return .refused(.nonceExpired) }
-            // Before the nonce's use is checked: a repeated request has used it.
+            // This comes before the use of the nonce, because a repeated request has used it.
             if let known = try device(withHardwareKey: request.identity.hardwareKey, database) {
                 return request.repetition(by: try existing(known, database))
             }
@@ -40,8 +40,8 @@ extension RegistryStore {
         }
     }
 
-    /// Binds an mTLS key to the device of a hardware key, and spends the nonce, the assertion's counter value and the
-    /// token that is shown.
+    /// Binds an mTLS key to the device of a hardware key. Spends the nonce, the assertion's counter value and the
+    /// presented token.
     public func bindKey(
         _ request: BindingRequest, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> KeyBindingVerdict {
@@ -54,7 +54,8 @@ extension RegistryStore {
                 }
                 let details = try existing(id, database)
                 if let refusal = try refusal(of: request, details, time, database) { return .refused(refusal) }
-                // Last of all: what is accepted here is in the writer's record, whatever becomes of the transaction.
+                // This comes last, because an accepted value stays in the writer's record even if the transaction
+                // fails.
                 switch try spend(request.counter, of: id, mode: request.mode, database) {
                 case .replayed: return .refused(.counterReplayed)
                 case .late: return .refused(.counterLate)
@@ -65,7 +66,7 @@ extension RegistryStore {
             if case .bound(let details, .rotation) = verdict { attest(WitnessEntry.all(of: details, at: time)) }
             return verdict
         } catch {
-            // COMMIT may have been durable although it failed.
+            // A COMMIT that failed may still be durable.
             if let spent { owed.append((spent, request.counter)) }
             throw error
         }
@@ -111,12 +112,12 @@ extension RegistryStore {
         var becomesAhead = false
         let verdict = try update(device, database) { $0.spend(counter, mode: mode, becomesAhead: &becomesAhead) }
         if becomesAhead { ahead.append(device) }
-        // Its row has just been read.
+        // The row of the device has just been read.
         guard let verdict else { throw UnreadableRow(table: "counter") }
         return verdict
     }
 
-    /// Writes what was decided.
+    /// Writes an accepted binding.
     private func bind(
         _ request: BindingRequest, _ details: DeviceDetails, _ time: Int64, _ database: Database
     ) throws -> KeyBindingVerdict {
@@ -146,7 +147,7 @@ extension RegistryStore {
         return .bound(try existing(device.id, database), kind)
     }
 
-    /// One that ends sooner anyway is not prolonged.
+    /// Schedules the end of the device's other bindings. A binding that ends earlier is not prolonged.
     private func endOthers(of device: DeviceID, at end: Int64, _ database: Database) throws {
         try database.execute(
             sql: """
@@ -157,13 +158,13 @@ extension RegistryStore {
 
     // MARK: - Single use
 
-    /// The two kinds, each with a table of its own.
+    /// The kinds of values that can be used once. Each has its own table.
     enum SingleUses: CaseIterable {
         case nonces
         case tokens
 
         fileprivate var table: String { self == .nonces ? "used_nonce" : "used_token" }
-        /// Of `store`: the latest expiry that was removed from the table.
+        /// The column of `store` with the latest expiry that was removed from the table.
         fileprivate var removed: String { self == .nonces ? "nonces_removed" : "tokens_removed" }
     }
 
@@ -177,19 +178,22 @@ extension RegistryStore {
         of item: SingleUse, in uses: SingleUses, _ time: Int64, _ database: Database
     ) throws -> SingleUseState {
         let removed = try Int64.fetchOne(database, sql: "SELECT \(uses.removed) FROM store") ?? 0
-        // A clock that went back must not bring back what was removed.
+        // After a clock was set back, removed entries must stay refused.
         guard item.expiresAt > max(time, removed) else { return .expired }
         let statement = try database.cachedStatement(sql: "SELECT 1 FROM \(uses.table) WHERE id = ?")
         return try Int.fetchOne(statement, arguments: [item.id.blob]) == nil ? .unused : .used
     }
 
-    /// - Parameter item: an unused one. The table's key refuses any other.
+    /// Marks a value as used.
+    ///
+    /// - Parameter item: An unused value. The primary key of the table refuses others.
     func markUsed(_ item: SingleUse, in uses: SingleUses, _ database: Database) throws {
         try database.cachedStatement(sql: "INSERT INTO \(uses.table) (id, expires_at) VALUES (?, ?)")
             .execute(arguments: [item.id.blob, item.expiresAt])
     }
 
-    /// A word if no admission token passes for longer than any lives: one was removed when the clock was ahead.
+    /// Returns a notice if admission tokens are refused for longer than their lifetime, because the clock was ahead
+    /// when one was removed.
     func refusedTokens(at time: Int64) throws(StoreOpenError) -> WitnessNotice? {
         do {
             let end = try read { try Int64.fetchOne($0, sql: "SELECT tokens_removed FROM store") ?? 0 }
@@ -199,9 +203,9 @@ extension RegistryStore {
         }
     }
 
-    /// Removes rows of what has expired: the oldest, at most so many of each kind. Writes nothing if there are none.
+    /// Removes the oldest expired rows of each kind, up to a limit. Writes nothing if there are none.
     ///
-    /// - Returns: whether there are more.
+    /// - Returns: Whether there are more.
     func removeExpired(at time: Int64, limit: Int = 500) throws(StoreError) -> Bool {
         var isLeft = false
         for uses in SingleUses.allCases {
@@ -228,11 +232,11 @@ extension RegistryStore {
 
     // MARK: - Expiry of bindings
 
-    /// Ends bindings whose time has come: at most so many. Writes nothing if there are none.
+    /// Ends bindings whose time has come, up to a limit. Writes nothing if there are none.
     ///
-    /// Written down, not only computed from the time: a clock that goes back brings no binding back.
+    /// The end is written, so that it stays after a clock was set back.
     ///
-    /// - Returns: their keys; if as many as the limit, there may be more.
+    /// - Returns: The keys. There may be more if their number reaches the limit.
     func endDueBindings(at time: Int64, limit: Int) throws(StoreError) -> [KeyID] {
         let due = try read { database in
             try Row.fetchAll(

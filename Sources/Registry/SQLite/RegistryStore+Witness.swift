@@ -5,19 +5,19 @@ internal import Vocabulary
 
 // How the store in a file stands to its witness.
 extension RegistryStore: WitnessedStore {
-    /// Makes durable outside what was just made so here.
+    /// Makes entries durable in the journal after the store has made their changes durable.
     func attest(_ entries: [WitnessEntry]) {
         witness?.append(entries)
         markProgress(isSynced: false)
     }
 
-    /// Tells the witness how far the store has come. Tells nothing while it is unavailable.
+    /// Marks the progress of the store. Does nothing while the store is unavailable.
     func markProgress(isSynced: Bool) {
         guard let witness, isCompared, let progress = try? progress() else { return }
         witness.mark(progress, isSynced: isSynced)
     }
 
-    /// The same, each half second.
+    /// Updates the witness, each half second.
     func tickWitness() throws(StoreError) {
         guard let witness else { return }
         witness.tick(try progress())
@@ -30,20 +30,20 @@ extension RegistryStore: WitnessedStore {
         return progress
     }
 
-    /// Any change of which devices and bindings are good.
+    /// Records a change of the validity of devices or bindings.
     func raiseStanding(_ database: Database) throws {
         try database.cachedStatement(sql: "UPDATE store SET standing = standing + 1").execute()
     }
 
-    /// Compares the state that was found with the witness, and advances the journal: an earlier copy then differs from
-    /// the store even if nothing else is ever written.
+    /// Compares the found progress with the witness and advances the position. An earlier copy of the file then differs
+    /// even if nothing else is ever written.
     func reconcile(_ found: WitnessedProgress) throws(StoreOpenError) {
         guard let witness else { return }
         do {
             compared()
             let number = try witness.reconcile(
                 self, found.progress(at: found.position), isJournaled: found.isJournaled, mayJoin: false)
-            // As after an import: which tokens were used since is not known.
+            // As after an import, it is unknown which tokens were used since.
             if let number {
                 try renewEpoch(
                     numbered: number, refusingTokensUntil: WallClock.seconds + SingleUse.longestTokenLife)
@@ -150,7 +150,7 @@ extension RegistryStore: WitnessedStore {
         if database.changesCount > 0 { try raiseStanding(database) }
     }
 
-    /// One that ends sooner anyway is not prolonged.
+    /// Shortens a binding. A binding that ends earlier is not prolonged.
     private func shorten(_ key: KeyID, _ end: Int64, _ database: Database) throws {
         guard try binding(of: key, database) != nil else { return try bar(key, .mTLS, end, database) }
         let statement = try database.cachedStatement(
@@ -182,10 +182,10 @@ extension RegistryStore: WitnessedStore {
     }
 }
 
-/// How far a file has come, as it says itself.
+/// The progress of a file as read from it.
 struct WitnessedProgress {
     let store: RandomID
-    /// The greatest number of all that was written.
+    /// The greatest number of all changes.
     let position: Int64
     let standing: Int64
     let epochNumber: Int64

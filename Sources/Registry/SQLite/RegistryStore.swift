@@ -3,47 +3,47 @@ internal import struct Foundation.Data
 internal import GRDB
 internal import Vocabulary
 
-/// The registry in one SQLite file: devices, bindings, counters, and what enrolment has used up.
+/// The registry in a SQLite file: devices, bindings, counters, and values that enrolment has used.
 ///
-/// Used by one thread. The file is locked for as long as the object lives. After an error the connection is dropped and
-/// everything is refused until `reopen()` succeeds; what was spent stays spent in memory meanwhile, and is written down
-/// then.
+/// It is used by one thread. The file is locked for the life of the object. After an error the connection is closed,
+/// and everything is refused until `reopen()` succeeds. Spent values stay spent in memory meanwhile, and are then
+/// written.
 public final class RegistryStore {
     public let path: String
-    /// As of the last successful check.
+    /// The identity at the last successful check.
     public private(set) var identity: StoreIdentity
-    /// Why the connection was dropped last, for logs.
+    /// The reason for the last loss of the connection, for logs.
     public private(set) var lastFault: String?
 
     package var options: StoreOptions
     private let lock: StoreLock
-    /// Nil in tests, and where nothing else would be compared with it.
+    /// The witness. Nil in tests, and if there is nothing else to compare with.
     let witness: Witness?
-    /// Whether the witness knows of this store: not before it has been compared with what the witness knows.
+    /// Whether the store was compared with its witness. The witness learns nothing of the store before.
     private(set) var isCompared = false
-    /// The files that were opened, by name.
+    /// The opened files by name.
     private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
-    /// One that was dropped, and that cannot be closed yet: closing it moves its log into the file.
+    /// A lost connection that cannot be closed yet, because closing moves its log into the file.
     private var dropped: StoreConnection?
 
-    /// What the file says of its position without its log.
+    /// The position in the file without its log.
     private(set) var inFile: Int64 = -1
 
     var devices: ClockCache<DeviceID, WriterRecord>
     var bindings: ClockCache<KeyID, WriterBinding>
     var journal = Journal()
     var round: FoldRound?
-    /// Devices whose records are ahead of their rows, each once, but for those that the round has taken over.
+    /// The devices whose records are ahead of their rows, without duplicates and without those of the current round.
     var ahead: [DeviceID] = []
-    /// Values spent in memory whose fate in the file is unknown, or which it could not take.
+    /// Values that are spent in memory but may be missing in the file.
     var owed: [(device: DeviceID, counter: UInt32)] = []
 
     /// Opens the store in a file.
     ///
     /// - Parameters:
-    ///   - creating: whether to create the file, with mode 0600, where there is none.
-    ///   - witness: what it is compared with first.
+    ///   - creating: Whether to create a missing file, with mode 0600.
+    ///   - witness: The witness that the store is compared with first.
     public convenience init(
         path: String, creating: Bool, witness: WitnessSettings? = nil
     ) throws(StoreOpenError) {
@@ -68,7 +68,7 @@ public final class RegistryStore {
         bindings = ClockCache(limit: options.recordLimit)
         do {
             if options.isLoading {
-                // One whose making was cut short is as good as new: it has never met its witness.
+                // A store whose creation was interrupted counts as new, because it was never compared with a witness.
                 let unmet = "is_journaled = 0 AND NOT EXISTS (SELECT 1 FROM device)"
                 let which = isNew ? "TRUE" : witness == nil ? "FALSE" : unmet
                 try connection.transaction { try $0.execute(sql: "UPDATE store SET is_loading = 1 WHERE \(which)") }
@@ -85,23 +85,25 @@ public final class RegistryStore {
         rememberFiles()
         let found = try foundProgress(connection)
         if let witness, !isMade { try requireMet(found, witness) }
-        // A journal that is gone is made only with what an import brings: by one that is killed before, the next would seem to have one.
+        // A missing journal is created only with the imported content. Otherwise an interrupted import would leave an
+        // empty journal.
         if !options.isLoading || self.witness?.hasJournal == true { try reconcile(found) }
         if isMade { witness?.notice(.storeMade(path)) }
         if let notice = try refusedTokens(at: WallClock.seconds) { witness?.notice(notice) }
     }
 
-    /// Before anything is made, the lock included: its directory may be that of a disk that is not mounted.
+    /// Returns whether a lost store must be created again.
     ///
-    /// - Returns: whether a lost store is to be made again.
+    /// This precedes all creation, even that of the lock, because the directory may belong to a disk that is not
+    /// mounted.
     private static func isMade(_ path: String, _ witness: WitnessSettings?) throws(StoreOpenError) -> Bool {
         guard let witness, StoreFile.isEmpty(path), try witness.knowsStore() else { return false }
         guard witness.acceptsLostStore else { throw .storeLost(path: path, witness: witness.path) }
         return true
     }
 
-    /// Refuses what a command has left that was killed while it made a store to import into: tables, and nobody in them. It has never
-    /// met the witness, which knows another store.
+    /// Refuses an empty store that an interrupted import has left. It was never compared with the witness, which knows
+    /// another store.
     private func requireMet(_ found: WitnessedProgress, _ settings: WitnessSettings) throws(StoreOpenError) {
         guard !options.isLoading, !settings.acceptsLostStore, !found.isJournaled, let marked = witness?.marked,
             marked.store != found.store
@@ -111,12 +113,12 @@ public final class RegistryStore {
             throw .failed(path: path, detail: lastFault ?? "\(error)")
         }
         guard !isPopulated else { return }
-        // So that the witness hears nothing of it.
+        // The witness must not learn of this store.
         abandon()
         throw .storeLost(path: path, witness: settings.path)
     }
 
-    /// Whether there is a device, or a person, that services or the registry name by the secret.
+    /// Returns whether pseudonyms are in use, for devices or barred people.
     func isPopulated() throws(StoreError) -> Bool {
         try read { database in
             try Bool.fetchOne(
@@ -132,20 +134,21 @@ public final class RegistryStore {
     /// Whether operations are possible.
     public var isAvailable: Bool { connection != nil }
 
-    /// Journal rows not yet folded into the device rows.
+    /// The number of journal rows that are not folded yet.
     public var journalLength: Int { journal.count }
 
-    /// Pages of the write-ahead log not yet moved into the file.
+    /// The number of pages in the write-ahead log that are not moved into the file yet.
     public var logPages: Int { connection?.logPages ?? 0 }
 
-    /// Lets the write-ahead log grow between commits rather than in them.
+    /// Extends the write-ahead log between commits instead of during them.
     func makeLogRoom() { connection?.makeLogRoom() }
 
-    /// What `PRAGMA synchronous` reads back; nil while unavailable.
+    /// The value of `PRAGMA synchronous`. Nil while the store is unavailable.
     package var synchronous: Int? { try? connection?.synchronous }
 
-    /// Makes sure that the file can still be read, is still of this epoch, and still has its name: what is written to a file
-    /// that was removed is gone with the process, and another process may open the one that took its place.
+    /// Checks that the file is readable, has the current epoch, and still has its name.
+    ///
+    /// Data in a removed file is lost with the process, and another process may open the file that replaced it.
     public func confirm() throws(StoreError) {
         try read { database in
             for (name, opened) in self.files where StoreFile.identity(of: name) != opened {
@@ -165,19 +168,20 @@ public final class RegistryStore {
         markProgress(isSynced: false)
     }
 
-    /// The same without a word to the witness, for a store that was not compared with it yet.
+    /// Moves the write-ahead log into the file without a mark, for a store that was not compared with its witness yet.
     func moveLog() throws(StoreError) {
-        // So that the file says by itself how far it has come, without the journal's rows.
+        // The file then shows the position without the rows of the journal.
         if witness != nil { try writing { try journal.advance($0) } }
         guard let connection else { throw .unavailable }
         let position = journal.position
         do { if try connection.checkpoint() { inFile = position } } catch { throw drop(error) }
     }
 
-    /// Opens the file again after a failure, with every check of the first time.
+    /// Reopens the file after a failure, with all checks of the first opening.
     ///
-    /// Memory is a floor: what it holds as spent stays so, whatever the file says, and is written to it before this
-    /// returns. - Throws: nothing has changed then, and it can be tried again.
+    /// Values that are spent in memory stay spent, whatever the file contains, and are written before this returns.
+    ///
+    /// - Throws: `StoreOpenError`. Nothing has changed then, and the call may be repeated.
     public func reopen() throws(StoreOpenError) {
         try StoreFile.requireOrdinary(path, path + "-wal")
         if dropped != nil { try StoreFile.replaceLog(of: path) }
@@ -186,7 +190,7 @@ public final class RegistryStore {
         try StaleDatabaseFile.check(path, witness?.marked)
         let connection = try StoreConnection(path: path, creating: false, options: options)
         guard connection.identity == identity else { throw .replaced(path: path) }
-        // Before anything is written to it.
+        // The progress is read before anything is written.
         let found = try foundProgress(connection)
         let floor = devices
         do {
@@ -207,32 +211,35 @@ public final class RegistryStore {
         try reconcile(found)
     }
 
-    /// How far the file has come, for its witness.
+    /// Reads the progress of the file for its witness.
     func foundProgress(_ connection: StoreConnection) throws(StoreOpenError) -> WitnessedProgress {
         do { return try connection.read(WitnessedProgress.init) } catch {
             throw StoreFault(error).openError(path: path)
         }
     }
 
-    // MARK: - For the operations
+    // MARK: - Transactions
 
     func read<Result>(_ body: (Database) throws -> Result) throws(StoreError) -> Result {
         guard let connection else { throw .unavailable }
         do { return try connection.read(body) } catch { throw drop(error) }
     }
 
-    /// - Parameter body: may throw a `StoreError` to refuse: the transaction is undone and the connection stays.
+    /// Runs `body` in a transaction and advances the position if it writes.
+    ///
+    /// - Parameter body: May throw a `StoreError` to refuse. The transaction is then rolled back, and the connection
+    ///   stays open.
     func transaction<Result>(_ body: (Database) throws -> Result) throws(StoreError) -> Result {
         try writing { database in
             let before = database.totalChangesCount
             let result = try body(database)
-            // What is refused writes nothing.
+            // A refused operation writes nothing.
             if database.totalChangesCount != before { try journal.advance(database) }
             return result
         }
     }
 
-    /// The same, where the journal or nothing tells how far the store has come.
+    /// Runs `body` in a transaction without advancing the position.
     func writing<Result>(_ body: (Database) throws -> Result) throws(StoreError) -> Result {
         guard let connection else { throw .unavailable }
         do {
@@ -251,17 +258,17 @@ public final class RegistryStore {
         adopt(StoreIdentity(store: identity.store, epoch: epoch))
     }
 
-    /// What has been written to the file as its own.
+    /// Sets the identity that was written to the file.
     func adopt(_ identity: StoreIdentity) { self.identity = identity }
 
-    /// Every write is conditional on the epoch: another one in the file means that it is not the one opened.
+    /// Checks the epoch before each write. Another epoch in the file means that it is not the opened one.
     private func confirmEpoch(_ database: Database) throws {
         guard try database.storeIdentity() == identity else {
             throw StoreOpenError.replaced(path: path)
         }
     }
 
-    /// Lets go of a file that must not be used.
+    /// Closes a file that must not be used.
     func abandon() {
         guard let open = connection else { return }
         dropped = open
@@ -275,7 +282,7 @@ public final class RegistryStore {
             try StoreFile.replaceLog(of: path)
             dropped = nil
         } catch {
-            // The same is tried when the store is opened again.
+            // Reopening the store repeats this.
         }
     }
 
@@ -290,7 +297,9 @@ public final class RegistryStore {
 
     // MARK: - Commands
 
-    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    /// Performs an operation.
+    ///
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
     public func perform(
         _ command: RegistryCommand, at time: Int64 = WallClock.seconds
     ) -> Result<RegistryReply, StoreError> {
@@ -333,7 +342,7 @@ public final class RegistryStore {
 
     // MARK: - Secret
 
-    /// Its check value; nil if none was ever shown.
+    /// Returns the check value of the secret. Nil if no secret was ever used.
     package func secretCheck() throws(StoreError) -> Fingerprint? {
         try read { database in
             guard let check = try Data.fetchOne(database, sql: "SELECT secret_check FROM store") else { return nil }
@@ -342,7 +351,7 @@ public final class RegistryStore {
         }
     }
 
-    /// Before anybody uses the store with the secret.
+    /// Checks the secret before the store is used.
     func confirm(_ claim: SecretClaim) throws(StoreOpenError) {
         do {
             let store = SecretClaim.Registered(

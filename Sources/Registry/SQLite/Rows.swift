@@ -2,13 +2,13 @@ internal import struct Foundation.Data
 internal import GRDB
 internal import Vocabulary
 
-// How values lie in rows. GRDB speaks of bytes as `Data`; it goes no further than these files, on the store's thread.
+// Conversions between values and rows. GRDB represents bytes as `Data`, which is used only in these files.
 
 extension [UInt8] {
     var blob: Data { Data(self) }
 }
 
-/// A row holds what the schema excludes: the file was damaged or written by something else.
+/// An error for a row that violates the schema, because the file is damaged or was written by another program.
 struct UnreadableRow: Error {
     let table: StaticString
 }
@@ -31,7 +31,9 @@ extension Fingerprint {
 }
 
 extension SystemVersion {
-    /// Reads the column `os_version`. - Returns: nil if that is null.
+    /// Reads the column `os_version`.
+    ///
+    /// - Returns: nil if the column is NULL.
     init?(stored text: String?) throws {
         guard let text else { return nil }
         guard let version = SystemVersion(text) else { throw UnreadableRow(table: "attestation") }
@@ -50,7 +52,9 @@ extension Row {
             app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point)
     }
 
-    /// - Parameter highest: what memory knows, which may be ahead of the row.
+    /// Reads a device.
+    ///
+    /// - Parameter highest: The highest counter value in memory, which may be ahead of the row.
     func device(highest: UInt32?) throws -> Device {
         let identity = try deviceIdentity()
         guard let id = DeviceID(self[0]) else { throw UnreadableRow(table: "device") }
@@ -108,7 +112,7 @@ extension Row {
 extension Database {
     func storeIdentity() throws -> StoreIdentity {
         let found = try DirectStatement(self, "SELECT id, epoch FROM store").first { row -> StoreIdentity? in
-            guard let store = row.octets(0, RandomID.init), let epoch = row.octets(1, RandomID.init) else { return nil }
+            guard let store = row.bytes(0, RandomID.init), let epoch = row.bytes(1, RandomID.init) else { return nil }
             return StoreIdentity(store: store, epoch: epoch)
         }
         guard let identity = found ?? nil else { throw UnreadableRow(table: "store") }

@@ -1,25 +1,26 @@
 internal import EventLoop
 internal import Vocabulary
 
-/// The store in a file, as the store's thread asks it. It answers each question before the call returns; what nobody waits for
-/// it does in slices, between requests.
+/// The SQLite store for the store's thread. It answers each request before the call returns, and does background work
+/// in slices between requests.
 final class SQLiteBackend: StoreBackend {
     private let store: RegistryStore
     private var signal: (StoreSignal) -> Void = { _ in }
-    /// As of the last tick.
+    /// The time of the last tick.
     private var time: Int64 = 0
     /// Whether a counter was committed since the last tick.
     private var isBusy = false
     private var isTidying = false
-    /// Whether more may be due to end, or to be removed, than one slice does.
+    /// Whether more bindings may be due than one slice ends, and more rows than one slice removes.
     private var isEnding = false
     private var isRemoving = false
 
-    /// Journal rows, at about 24 bytes in memory and in the file, beyond which slices are folded under load too.
+    /// The number of journal rows above which slices are folded under load too. A row takes about 24 bytes in memory
+    /// and in the file.
     private static let journalBound = 32_768
-    /// Pages of 4 KiB in the log, beyond which it is moved into the file under load too.
+    /// The number of pages in the log above which it is moved into the file under load too. A page has 4 KiB.
     private static let logBound = 8_192
-    /// Bindings ended in one transaction.
+    /// The maximum number of bindings that end in one transaction.
     private static let endingLimit = 256
 
     init(_ store: RegistryStore) {
@@ -37,7 +38,7 @@ final class SQLiteBackend: StoreBackend {
         expire()
     }
 
-    // MARK: - Questions
+    // MARK: - Requests
 
     func commit(_ entries: [CounterEntry], answer: @escaping (Int, CounterOutcome) -> Void) {
         isBusy = true
@@ -75,7 +76,7 @@ final class SQLiteBackend: StoreBackend {
 
     private func failed() { signal(.failed(store.lastFault ?? "unknown")) }
 
-    // MARK: - Time between questions
+    // MARK: - Background work
 
     func tick(at time: Int64) {
         self.time = time
@@ -106,15 +107,15 @@ final class SQLiteBackend: StoreBackend {
         do throws(StoreOpenError) {
             try store.reopen()
         } catch {
-            // Here it was there once.
+            // The file existed before, so the advice differs from that of a first start.
             guard case .missing(let path) = error else { return signal(.cannotReopen(error.description)) }
             return signal(
                 .cannotReopen("\(path): missing: restore it with its -wal, or stop the gateway and restore a backup"))
         }
-        // Of a file that had gone back meanwhile.
+        // The file may have gone back in the meantime.
         if store.identity != before { signal(.changes([.identity(store.identity)])) }
         signal(.reopened)
-        // Again before anything is answered.
+        // Due bindings must end before anything is answered.
         do throws(StoreError) {
             try expireSlice(at: time)
         } catch {
@@ -128,7 +129,7 @@ final class SQLiteBackend: StoreBackend {
         do throws(StoreError) { try expireSlice(at: time) } catch { failed() }
     }
 
-    /// One slice of what ends with time: bindings whose overlap is over; nonces, tokens and certificates that need not be remembered.
+    /// Expires a slice: bindings after their overlap, and the rows of expired nonces, tokens and certificates.
     private func expireSlice(at time: Int64) throws(StoreError) {
         let ended = try store.endDueBindings(at: time, limit: Self.endingLimit)
         if !ended.isEmpty { signal(.changes([.ended(ended)])) }
@@ -138,7 +139,7 @@ final class SQLiteBackend: StoreBackend {
         if isEnding || isRemoving { signal(.isWorkLeft) }
     }
 
-    /// One slice of folding, or a checkpoint: when idle, or when the journal or the log is long.
+    /// Folds a slice or checkpoints, if the store is idle or the journal or the log is long.
     private func tidy() {
         guard store.isAvailable else { return }
         store.makeLogRoom()
@@ -153,13 +154,13 @@ final class SQLiteBackend: StoreBackend {
         }
     }
 
-    /// Leaves everything in the file itself, as far as the store still works.
+    /// Moves everything into the file, as far as the store still works.
     func finish(_ done: @escaping () -> Void) {
         do throws(StoreError) {
             while try store.fold() {}
             try store.checkpoint()
         } catch {
-            // The journal and the log hold it all, and are read when the file is opened again.
+            // The journal and the log contain the rest, and are read at the next opening.
         }
         store.markProgress(isSynced: true)
         done()

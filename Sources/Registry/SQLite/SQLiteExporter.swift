@@ -11,10 +11,12 @@ struct SQLiteExporter {
         self.store = store
     }
 
+    /// Reads a page.
+    ///
     /// - Parameters:
-    ///   - limit: rows at most.
-    ///   - deadline: when a page of devices ends, which has one at least.
-    ///   - time: of the export, for the head; seconds since 1970-01-01T00:00:00Z.
+    ///   - limit: The maximum number of rows.
+    ///   - deadline: The time after which a page of devices ends. It has at least one device.
+    ///   - time: The time of the export for the head, in seconds since 1970-01-01T00:00:00Z.
     func exportPage(
         from cursor: ExportCursor, limit: Int, until deadline: Instant, at time: Int64
     ) throws(StoreError) -> ExportPage {
@@ -46,7 +48,9 @@ struct SQLiteExporter {
             secretCheck: check.flatMap { Fingerprint(blob: $0) })
     }
 
-    /// - Returns: and the number of the last one; nil if there are no more.
+    /// Reads devices.
+    ///
+    /// - Returns: The devices and the number of the last one. The number is nil if there are no more.
     private func exportDevices(
         after number: Int64, _ limit: Int, until deadline: Instant, _ database: Database
     ) throws -> ([ExportRecord], Int64?) {
@@ -86,7 +90,7 @@ struct SQLiteExporter {
         return ExportedDevice(
             identity: device.identity, registeredAt: device.registeredAt, activatedAt: row[9],
             approvedAt: device.approvedAt, revokedAt: device.revokedAt, subject: device.subject, shown: device.shown,
-            // Ahead of the row while the journal holds values of the device, and then it is in memory.
+            // The record in memory is ahead of the row while the journal has values of the device.
             window: store.devices.use(device.id)?.window ?? stored,
             bindings: bindings.map {
                 ExportedBinding(key: $0.key, createdAt: $0.createdAt, endsAt: $0.endsAt, endedAt: $0.endedAt)
@@ -118,7 +122,7 @@ struct SQLiteExporter {
                 }, failures: row[22]))
     }
 
-    /// Of the sections behind the devices.
+    /// Reads rows of the sections after the devices.
     private func exportRows(
         after cursor: ExportCursor, _ limit: Int, _ database: Database
     ) throws -> ([ExportRecord], [UInt8]?) {

@@ -2,7 +2,7 @@ internal import EventLoop
 internal import GRDB
 internal import Vocabulary
 
-/// Writes records, each with statements of its own: there is nobody to wait for.
+/// An import into a file. Each record has its own statements, because there are no round trips to save.
 final class SQLiteLoader {
     private let database: Database
     private var head: ExportHead?
@@ -11,10 +11,12 @@ final class SQLiteLoader {
         self.database = database
     }
 
+    /// Imports an export in one transaction.
+    ///
     /// - Parameters:
-    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
-    ///   - time: seconds since 1970-01-01T00:00:00Z.
-    /// - Returns: who the store is from here on.
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    ///   - fill: Adds the records in order, starting with the head. If it throws, the transaction is rolled back.
+    /// - Returns: The new identity of the store.
     static func load(
         into store: RegistryStore, at time: Int64 = WallClock.seconds,
         _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
@@ -30,7 +32,7 @@ final class SQLiteLoader {
                     try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
                     try loader.finish(identity, at: time)
                 } catch let error as RegistryLoadError {
-                    // Any refusal undoes the transaction and keeps the connection; the reason is thrown below.
+                    // Any refusal rolls the transaction back and keeps the connection. The reason is thrown below.
                     reason = error
                     throw StoreError.keyRegistered
                 }
@@ -39,12 +41,11 @@ final class SQLiteLoader {
             throw reason ?? .failed(store.lastFault ?? "\(store.path): \(error)")
         }
         store.adopt(identity)
-        // The log is as long as the export.
+        // The log has the size of the export.
         do throws(StoreError) { try store.moveLog() } catch {
             throw .failed(store.lastFault ?? "\(store.path): \(error)")
         }
-        // As at a start: a witness with revocations outside of the file finds another store than before, and repeats
-        // them in it.
+        // As at a start, a witness with other revocations finds another store and repeats them in it.
         do throws(StoreOpenError) { try store.reopen() } catch {
             throw .failed("everything was imported, but the registry cannot be reopened: \(error)")
         }
@@ -58,7 +59,7 @@ final class SQLiteLoader {
         case .head(let head): self.head = head
         case .device(let device): try insert(device, line)
         case .certificate(let certificate):
-            // Of a key that was bound only when its device had been read: both are left out.
+            // The key was bound after its device had been exported, so the certificate is left out like the binding.
             try run(
                 """
                 INSERT INTO issued_certificate (serial, binding, not_after)
@@ -140,7 +141,8 @@ final class SQLiteLoader {
         }
     }
 
-    /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
+    /// Completes the import. Keys that the store barred before stay barred. Earlier challenges, nonces and tokens are
+    /// refused.
     private func finish(_ identity: StoreIdentity, at time: Int64) throws {
         try database.execute(
             sql: """

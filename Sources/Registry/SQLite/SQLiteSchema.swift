@@ -1,17 +1,19 @@
 internal import GRDB
 
-/// The tables, and how older files are brought up to them.
+/// The tables in SQLite and their migrations.
 enum SQLiteSchema {
-    /// Marks the file as ours (`PRAGMA application_id`): "AGRG".
+    /// The `PRAGMA application_id` of registry files: "AGRG".
     static let applicationID: Int32 = 0x4147_5247
 
-    /// `PRAGMA user_version` of a file that is made for an import, from its first table until the column is there that says it: each
-    /// step is a transaction of its own, and a command may be killed between two.
+    /// The `PRAGMA user_version` of a file that is created for an import, until a later migration adds the column for
+    /// it. Each migration is its own transaction, so a command may be killed between two.
     static let beingMade: Int32 = 1
 
     static var migrator: DatabaseMigrator { migrator(isLoading: false) }
 
-    /// - Parameter isLoading: whether a new file is for an import to fill.
+    /// Returns the migrations.
+    ///
+    /// - Parameter isLoading: Whether a new file is created for an import.
     static func migrator(isLoading: Bool) -> DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1") { database in
@@ -34,8 +36,8 @@ enum SQLiteSchema {
 
     private static func createFirst(_ database: Database) throws {
         try database.execute(sql: "PRAGMA application_id = \(applicationID)")
-        // Devices and bindings are never deleted: a key's row is what keeps it from being registered or bound again.
-        // Counters lie apart from devices: folding rewrites them all the time, and small rows share a page.
+        // Devices and bindings are never deleted. The row of a key prevents a second registration or binding. Counters
+        // have their own table, because folding often rewrites them and small rows share a page.
         try database.execute(
             sql: """
                 CREATE TABLE store (
@@ -81,7 +83,7 @@ enum SQLiteSchema {
             arguments: [identity.store.bytes.blob, identity.epoch.bytes.blob])
     }
 
-    /// Tables for enrolment. Operators registered all existing devices, so they are active.
+    /// Adds the tables for enrolment. Operators registered all existing devices, so they are active.
     private static func addEnrolment(_ database: Database) throws {
         try database.execute(
             sql: """
@@ -126,7 +128,7 @@ enum SQLiteSchema {
                 """)
     }
 
-    /// Tables for revocation lists. Earlier certificates are not known.
+    /// Adds the tables for revocation lists. Earlier certificates are unknown.
     private static func addIssuedCertificates(_ database: Database) throws {
         try database.execute(
             sql: """
@@ -141,8 +143,8 @@ enum SQLiteSchema {
                 """)
     }
 
-    /// What a device has shown about its app, as `ShownExtensions` numbers it. Nobody looked before, so they have shown
-    /// nothing.
+    /// Adds the app extensions that a device has shown, as numbered by `ShownExtensions`. They are empty for existing
+    /// devices.
     private static func addShownExtensions(_ database: Database) throws {
         try database.execute(
             sql: """
@@ -151,8 +153,8 @@ enum SQLiteSchema {
                 """)
     }
 
-    /// Receipts change, attestations do not: receipts get rows of their own, with what is known of exchanging them.
-    /// Existing receipts are due at once.
+    /// Moves receipts into their own table with the state of their refresh, because attestations never change but
+    /// receipts do. Existing receipts are due at once.
     private static func setReceiptsApart(_ database: Database) throws {
         try database.execute(
             sql: """
@@ -176,7 +178,7 @@ enum SQLiteSchema {
                 """)
     }
 
-    /// What is compared with the witness outside the store, and what that has brought back.
+    /// Adds columns and tables for the witness, which is outside the store.
     private static func addWitness(_ database: Database) throws {
         try database.execute(
             sql: """
@@ -200,12 +202,12 @@ enum SQLiteSchema {
                 """)
     }
 
-    /// The system version that an attestation states. Earlier attestations are not kept, so their devices state none.
+    /// Adds the system version in an attestation. It is unknown for existing devices.
     private static func addSystemVersion(_ database: Database) throws {
         try database.execute(sql: "ALTER TABLE attestation ADD COLUMN os_version TEXT")
     }
 
-    /// Which secret the names were made with, and whether the store was made for an import.
+    /// Adds the check value of the secret for pseudonyms, and the state of an import.
     private static func addSecretCheck(_ database: Database) throws {
         try database.execute(
             sql: """

@@ -1,20 +1,22 @@
 internal import GRDB
 internal import GRDBSQLite
 
-/// One checked connection to the database file.
+/// A checked connection to the database file.
 ///
-/// Whatever an operation throws, the connection is not used again: after an I/O error the file and what SQLite and the
-/// kernel hold of it may differ (a failed fsync is reported once, and the next one succeeds).
+/// It is not used after any error. After an I/O error the file may differ from the memory of SQLite and the kernel,
+/// because a failed fsync is reported once and the next one succeeds.
 final class StoreConnection {
     private let queue: DatabaseQueue
     private let options: StoreOptions
     private(set) var identity: StoreIdentity
-    /// Pages in the write-ahead log as of the last commit; 0 after a checkpoint.
+    /// The number of pages in the write-ahead log at the last commit. It is 0 after a checkpoint.
     fileprivate(set) var logPages = 0
-    /// Octets that the write-ahead log has room for without growing, as far as that is known.
+    /// The known size of the log file in bytes, up to which the log does not grow.
     private var logRoom = 0
 
-    /// - Parameter creating: whether an absent or empty file becomes a new store.
+    /// Opens a connection.
+    ///
+    /// - Parameter creating: Whether a missing or empty file becomes a new store.
     init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
         self.options = options
         try StoreFile.prepare(path, creating: creating)
@@ -23,9 +25,9 @@ final class StoreConnection {
         do {
             queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
             try Self.check(queue, path: path, creating: creating, isLoading: options.isLoading)
-            // Before the first write.
+            // This precedes the first write.
             try Self.setDurability(queue, options, path: path)
-            // The next write restarts the log: no earlier frame can stand behind a current one.
+            // The next write restarts the log, so no earlier frames follow current ones.
             try queue.inDatabase { _ = try $0.checkpoint(.passive) }
             try SQLiteSchema.migrator(isLoading: options.isLoading).migrate(queue)
             identity = try queue.inDatabase { try $0.storeIdentity() }
@@ -35,26 +37,26 @@ final class StoreConnection {
             throw StoreFault(error).openError(path: path)
         }
         queue.inDatabase { database in
-            // The context is this object, which owns the connection: it outlives every commit.
+            // The context is this object, which owns the connection and outlives its commits.
             _ = sqlite3_wal_hook(database.sqliteConnection, logGrew, Unmanaged.passUnretained(self).toOpaque())
         }
     }
 
     deinit {
-        // Nothing can be done about an error, and SQLite has let go of the file all the same.
+        // An error cannot be handled, and SQLite closes the file anyway.
         try? queue.close()
     }
 
     private static func configuration(_ options: StoreOptions) -> Configuration {
         var configuration = Configuration()
         configuration.label = "registry"
-        // Not GRDB's WAL: that writes to the file before it was looked at, and has commits return before they are durable.
+        // GRDB's WAL mode would write to the file before the checks, and commit without a sync.
         configuration.journalMode = .default
         configuration.prepareDatabase { database in
-            // Before WAL mode, so that SQLite keeps the index of the log in its own memory: no shared memory file, no
-            // locking calls in each transaction, and no other process changes a counter under us.
+            // Before WAL mode is set, this keeps the index of the log in private memory. It saves the shared memory
+            // file and locking calls, and excludes other processes.
             try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
-            // 16 MiB: the counter rows of 100,000 devices, so that folding reads none.
+            // 16 MiB hold the counter rows of 100,000 devices, so that folding reads none from the file.
             try database.execute(sql: "PRAGMA cache_size = -16384")
             if let pages = options.maximumPages { try database.execute(sql: "PRAGMA max_page_count = \(pages)") }
         }
@@ -65,8 +67,8 @@ final class StoreConnection {
         try queue.inDatabase { database in
             let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
             if found != SQLiteSchema.applicationID {
-                // The table of migrations, with its index, is there before the first of them: all of a store whose creation
-                // was cut short.
+                // The table of migrations exists before the first migration. A store whose creation was interrupted has
+                // only that table.
                 let others = try Int.fetchOne(
                     database, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'")
                 guard creating, found == 0, others == 0 else { throw StoreOpenError.foreign(path: path) }
@@ -86,7 +88,7 @@ final class StoreConnection {
                     path: path, detail: "SQLite cannot use a write-ahead log here: its journal mode is \(mode)")
             }
             try database.execute(sql: "PRAGMA synchronous = \(options.durability.rawValue)")
-            // Never a checkpoint inside COMMIT: it would make one request in some thousand wait for the whole log.
+            // A checkpoint during COMMIT would make one request in some thousand wait for the whole log.
             try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
             let found = try Int.fetchOne(database, sql: "PRAGMA synchronous") ?? -1
             guard found == options.durability.rawValue else {
@@ -95,7 +97,7 @@ final class StoreConnection {
         }
     }
 
-    /// What `PRAGMA synchronous` says now.
+    /// The value of `PRAGMA synchronous`.
     var synchronous: Int? {
         get throws { try queue.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") } }
     }
@@ -104,7 +106,7 @@ final class StoreConnection {
         try queue.inDatabase(body)
     }
 
-    /// Runs `body` in one transaction, durable when this returns, undone when it throws.
+    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws.
     func transaction<Result>(_ body: (Database) throws -> Result) throws -> Result {
         try queue.inDatabase { database in
             try DirectStatement(database, "BEGIN IMMEDIATE").run()
@@ -113,19 +115,21 @@ final class StoreConnection {
                 try DirectStatement(database, "COMMIT").run()
                 return result
             } catch {
-                // A failed COMMIT may have rolled back by itself.
+                // A failed COMMIT may already have rolled back.
                 if database.isInsideTransaction { try database.execute(sql: "ROLLBACK") }
                 throw error
             }
         }
     }
 
-    /// Writes zeros behind what the log holds, a slice at a time, if it is about to grow: a commit that lies in room the file has
-    /// already is synced by one write, one that makes the file longer by a commit of the file system besides (measured on ext4: 1.8
-    /// times the processor time, 1.3 times the wait). Not synced: the next commit takes the slice along.
+    /// Extends the log with a slice of zeros if it is about to grow.
     ///
-    /// SQLite ends a log where a frame does not fit, and no frame is all zeros; it writes from the beginning again after a checkpoint,
-    /// and leaves the file as long as it was.
+    /// A commit within the existing file is synced with one write. A commit that extends the file also needs a commit
+    /// of the file system (measured on ext4: 1.8 times the processor time, 1.3 times the wait). The slice is not
+    /// synced, because the next commit syncs it too.
+    ///
+    /// SQLite ends a log at the first invalid frame, and a frame of zeros is invalid. After a checkpoint it writes from
+    /// the start again and keeps the size of the file.
     func makeLogRoom() {
         guard logPages >= options.pagesBeforeLogRoom else { return }
         let needed = Self.logHeader + logPages * Self.frame + options.logRoomSlice / 4
@@ -133,7 +137,8 @@ final class StoreConnection {
         queue.inDatabase { database in
             var file: UnsafeMutablePointer<sqlite3_file>?
             var size: sqlite3_int64 = 0
-            // The log's file is SQLite's, and open as long as the connection; between statements nobody else writes to it.
+            // SQLite owns the file of the log, which is open for the life of the connection. Between statements nothing
+            // else writes to it.
             guard
                 sqlite3_file_control(database.sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
                     == SQLITE_OK,
@@ -148,20 +153,20 @@ final class StoreConnection {
                 guard written == SQLITE_OK else { break }
                 size += sqlite3_int64(Self.piece)
             }
-            // A disk that is full, or broken, is for the next commit to find out. It is not asked again before long.
+            // The next commit reports a full or broken disk. The extension is not tried again soon.
             logRoom = size < goal ? needed + options.logRoomSlice : Int(size)
         }
     }
 
-    /// SQLite's files take less than 128 KiB at a time.
+    /// The size of a write. SQLite's files accept less than 128 KiB at a time.
     private static let piece = 16_384
     private static let logHeader = 32
-    /// A page with its header.
+    /// The size of a frame: a page with its header.
     private static let frame = 24 + 4_096
 
-    /// Moves the write-ahead log into the database file. There are no readers to wait for, so it moves all of it.
+    /// Moves the whole write-ahead log into the database file. There are no readers to wait for.
     ///
-    /// - Returns: whether it did.
+    /// - Returns: Whether everything was moved.
     func checkpoint() throws -> Bool {
         let moved = try queue.inDatabase { try $0.checkpoint(.passive) }
         logPages = 0
@@ -169,7 +174,7 @@ final class StoreConnection {
     }
 }
 
-/// Called after each commit. The context is the connection, see `init`.
+/// Records the size of the log after a commit. The context is the connection, see `init`.
 private nonisolated func logGrew(
     _ context: UnsafeMutableRawPointer?, _: OpaquePointer?, _: UnsafePointer<CChar>?, _ pages: Int32
 ) -> Int32 {
@@ -178,41 +183,42 @@ private nonisolated func logGrew(
     return SQLITE_OK
 }
 
-/// How a store is opened. Only the record limit is an operator's business, and what for is a command's; the rest exists for tests and
-/// measurements.
+/// Options for opening a store. Operators set the record limit, and commands set `isLoading`. The others are for tests
+/// and measurements.
 package struct StoreOptions {
-    /// What survives a power cut.
+    /// The durability of commits in a power failure.
     package enum Durability: Int {
-        /// Nothing is promised. Measures what durability costs.
+        /// Nothing is durable. It is for measuring the cost of durability.
         case off = 0
-        /// Commits may be lost, so values could be accepted again. Shows that tests notice.
+        /// Commits may be lost, so that values could be accepted again. It shows that tests notice this.
         case normal = 1
-        /// Every commit. What `PRAGMA synchronous` must read back.
+        /// Every commit is durable. `PRAGMA synchronous` must return this value.
         case full = 2
     }
 
     package var durability = Durability.full
-    /// Counter records kept in memory; about 250 bytes each. Those with unfolded journal rows come on top.
+    /// The number of counter records in memory, of about 250 bytes each. Records with unfolded journal rows are
+    /// additional.
     package var recordLimit = 65_536
-    /// Counter rows that one slice of folding writes at most; time and pages bound it before.
+    /// The maximum number of counter rows in a fold. Time and pages limit it too.
     package var foldLimit = 4_096
-    /// Pages of the log from which on it grows ahead of commits; one that stays short costs nobody anything.
+    /// The number of pages in the log from which it is extended before commits. A short log is not extended.
     package var pagesBeforeLogRoom = 64
-    /// Octets that the log grows by then.
+    /// The number of bytes by which the log is extended.
     package var logRoomSlice = 1_048_576
-    /// SQLite refuses to grow the file beyond: stands in for a full disk.
+    /// The maximum number of pages in the file, which simulates a full disk.
     package var maximumPages: Int?
 
-    /// Whether an export is to be taken over: a store that is made now is for nobody else until that has ended well.
+    /// Whether the store is opened for an import. A new store is then reserved for it until it has succeeded.
     package var isLoading = false
 
     package init() {}
 }
 
-/// A statement bound and stepped without GRDB's arguments, rows and observers: for what runs once for each counter, or for each
-/// commit of them. GRDB's way of reading one row takes as long as SQLite takes for the commit.
+/// A statement that is bound and stepped without GRDB's arguments, rows and observers, for each counter and each
+/// commit. Reading one row through GRDB takes as long as the commit in SQLite.
 struct DirectStatement {
-    /// Kept by GRDB's cache for as long as the connection, and by this.
+    /// The statement. GRDB's cache keeps it for the life of the connection.
     private let statement: Statement
     private let database: Database
 
@@ -221,12 +227,12 @@ struct DirectStatement {
         self.database = database
     }
 
-    /// Runs a statement without parameters that gives no row.
+    /// Runs a statement without parameters and rows.
     func run() throws { try step() }
 
     /// Runs a query without parameters.
     ///
-    /// - Parameter body: sees the first row, and does not keep it.
+    /// - Parameter body: Reads the first row and must not keep it.
     /// - Returns: nil if there is no row.
     func first<Result>(_ body: (DirectRow) -> Result) throws -> Result? {
         let pointer = statement.sqliteStatement
@@ -243,9 +249,9 @@ struct DirectStatement {
         return body(DirectRow(statement: pointer))
     }
 
-    /// Binds the integers to the first parameters, the bytes to the one after, and runs.
+    /// Binds the arguments in order and runs the statement.
     ///
-    /// An error of binding itself (no memory) leaves a NULL, which the NOT NULL columns refuse.
+    /// If binding fails because of low memory, the parameter stays NULL, which the NOT NULL columns refuse.
     func run(_ first: Int64, _ second: Int64, _ third: Int64) throws {
         sqlite3_bind_int64(statement.sqliteStatement, 1, first)
         sqlite3_bind_int64(statement.sqliteStatement, 2, second)
@@ -256,7 +262,7 @@ struct DirectStatement {
     func run(_ first: Int64, _ second: [UInt8], _ third: Int64) throws {
         sqlite3_bind_int64(statement.sqliteStatement, 1, first)
         sqlite3_bind_int64(statement.sqliteStatement, 3, third)
-        // Not copied by SQLite: the bytes stay where they are until the statement has run.
+        // SQLite does not copy the bytes. They are valid until the statement has run.
         try second.withUnsafeBytes { bytes in
             sqlite3_bind_blob(statement.sqliteStatement, 2, bytes.baseAddress, Int32(bytes.count), nil)
             defer { sqlite3_bind_null(statement.sqliteStatement, 2) }
@@ -266,7 +272,7 @@ struct DirectStatement {
 
     private func step() throws {
         let result = sqlite3_step(statement.sqliteStatement)
-        // The message is the step's until the next call.
+        // The message is valid until the next call.
         let message = result == SQLITE_DONE ? nil : database.lastErrorMessage
         sqlite3_reset(statement.sqliteStatement)
         guard result == SQLITE_DONE else {
@@ -275,14 +281,16 @@ struct DirectStatement {
     }
 }
 
-/// The row that a statement stands on, good until it is stepped or reset.
+/// The current row of a statement, valid until the statement is stepped or reset.
 struct DirectRow {
     fileprivate let statement: OpaquePointer
 
-    /// - Parameter body: sees the octets of a column; none if it holds NULL.
-    func octets<Result>(_ column: Int32, _ body: (Span<UInt8>) -> Result) -> Result {
-        // In this order: the first call decides about the form, of which the second tells the length. SQLite leaves both alone
-        // until the statement moves on.
+    /// Reads the bytes of a column.
+    ///
+    /// - Parameter body: Receives the bytes. They are empty for NULL.
+    func bytes<Result>(_ column: Int32, _ body: (Span<UInt8>) -> Result) -> Result {
+        // The first call converts the value, and the second returns the size of the converted one. SQLite keeps both
+        // until the next step.
         let address = sqlite3_column_blob(statement, column)
         let count = Int(sqlite3_column_bytes(statement, column))
         return body(
@@ -290,7 +298,7 @@ struct DirectRow {
     }
 }
 
-/// Something the store did not expect: SQLite's error, or a row it cannot read. Ends the connection.
+/// An unexpected error of the store: an error of SQLite or an unreadable row. It ends the connection.
 struct StoreFault: Error {
     let detail: String
     private let code: ResultCode?
@@ -300,7 +308,7 @@ struct StoreFault: Error {
         case let error as StoreFault: self = error
         case let error as DatabaseError:
             code = error.resultCode
-            // Not GRDB's own description: it quotes the statement, and some versions its arguments.
+            // GRDB's description quotes the statement, and in some versions its arguments.
             detail = "\(error.message ?? "SQLite failed") (SQLite \(error.extendedResultCode.rawValue))"
         case let error as UnreadableRow:
             code = .SQLITE_CORRUPT

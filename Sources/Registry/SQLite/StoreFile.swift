@@ -3,28 +3,30 @@ internal import GRDBSQLite
 internal import Glibc
 internal import Vocabulary
 
-/// The database file, and its log, before SQLite sees them.
+/// Operations on the database file and its log before SQLite opens them.
 enum StoreFile {
-    /// Whether there is no file, or nothing in it. False if that is unknown.
+    /// Returns whether the file is missing or empty. False if that is unknown.
     static func isEmpty(_ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0 else { return errno == ENOENT }
         return status.st_size == 0
     }
 
-    /// Refuses links, pipes and the like, where there is anything. Behind a link SQLite would have its log beside the
-    /// link's target, where nobody looks at it; a pipe would block the process that opens it for ever.
+    /// Refuses anything but regular files.
+    ///
+    /// SQLite would put the log beside the target of a link, where nobody expects it. A pipe would block the process
+    /// forever.
     static func requireOrdinary(_ paths: String...) throws(StoreOpenError) {
         for path in paths {
             var status = stat()
-            // Opening the file reports any other fault.
+            // Opening the file reports other errors.
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
             throw .failed(
                 path: path, detail: "not a regular file but, for example, a link or a pipe: name the file itself")
         }
     }
 
-    /// Creates the file, readable by its owner alone, or finds that it is there. SQLite gives its log the same mode.
+    /// Creates the file with mode 0600 if it is missing. SQLite gives its log the same mode.
     static func prepare(_ path: String, creating: Bool) throws(StoreOpenError) {
         guard creating else {
             guard access(path, F_OK) == 0 else { throw errno == ENOENT ? .missing(path: path) : failure(path, "find") }
@@ -39,12 +41,11 @@ enum StoreFile {
         try syncDirectory(of: path)
     }
 
-    /// Makes what the log seems to hold what it does hold, before anything is built on it: a copy takes its place.
+    /// Replaces the log by a copy, so that its content is certainly on disk.
     ///
-    /// After a sync that failed, the kernel reads back what never reached the disk, and has its next sync succeed
-    /// without writing it. Commits behind such a gap would be lost with it in a power cut, and so would what was moved
-    /// into the database from there. A process that opens a log cannot know whether that has happened to an earlier
-    /// one.
+    /// After a failed sync the kernel may return data that never reached the disk, and its next sync succeeds without
+    /// writing. A power failure would then lose these commits and everything after them. A process cannot know whether
+    /// an earlier one had a failed sync.
     static func replaceLog(of path: String) throws(StoreOpenError) {
         let log = path + "-wal"
         let copy = log + ".copy"
@@ -54,7 +55,7 @@ enum StoreFile {
             throw failure(path, "read the log of")
         }
         defer { close(source) }
-        // Of a process that was killed while it copied.
+        // Removes the copy of a process that was killed.
         unlink(copy)
         let target = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard target >= 0 else { throw failure(path, "copy the log of") }
@@ -69,7 +70,9 @@ enum StoreFile {
         try syncDirectory(of: path)
     }
 
-    /// For a look at it. - Precondition: nothing has the other name.
+    /// Copies a file for inspection.
+    ///
+    /// - Precondition: The destination does not exist.
     static func copy(_ path: String, to copy: String) throws(StoreOpenError) {
         let source = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard source >= 0 else { throw failure(path, "read") }
@@ -82,14 +85,15 @@ enum StoreFile {
 
     private static func copyAll(from source: Int32, to target: Int32) -> Bool {
         while true {
-            // In the kernel; at most 2 GiB at a time (sendfile(2)).
+            // The kernel copies at most 2 GiB at a time (sendfile(2)).
             let count = sendfile(target, source, nil, 1 << 30)
             if count == 0 { return true }
             if count < 0, errno != EINTR { return false }
         }
     }
 
-    /// Which file has the name now; nil if none has. Names can be given to other files while one is open.
+    /// Returns the identity of the file with this name. Nil if there is none. A name can be given to another file while
+    /// the first is open.
     static func identity(of path: String) -> Identity? {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }
@@ -101,7 +105,7 @@ enum StoreFile {
         let node: UInt64
     }
 
-    /// Without this a power cut could take the name of a file whose content was synced.
+    /// Syncs the directory. Otherwise a power failure could remove the name of a synced file.
     static func syncDirectory(of path: String) throws(StoreOpenError) {
         let directory =
             path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
@@ -116,11 +120,14 @@ enum StoreFile {
     }
 }
 
-/// Looks at a write-ahead log for damage, before SQLite does: which takes everything behind it for never written, and forgets it.
+/// A check of a write-ahead log for damage before SQLite opens it. SQLite would silently drop everything after the
+/// damage.
 ///
-/// Each commit is synced before the next is begun, and a log that was found is moved into the file before it grows. So a power
-/// cut leaves at most one commit that is not whole, at the end. Two or more behind the first frame that does not fit were
-/// acknowledged, and are lost. The format is SQLite's (sqlite.org/fileformat2.html, section 4).
+/// Each commit is synced before the next one starts, and an existing log is moved into the file before it grows. A
+/// power failure therefore damages at most one commit, at the end. If two or more commits follow the first invalid
+/// frame, acknowledged commits are lost.
+///
+/// The format is described in sqlite.org/fileformat2.html, section 4.
 struct LogCheck {
     private let descriptor: Int32
     private let isBigEndian: Bool
@@ -131,7 +138,9 @@ struct LogCheck {
     private static let headerSize = 32
     private static let frameHeaderSize = 24
 
-    /// - Throws: `corrupted`. Nothing is thrown for a log that is not there, or cannot be read: others say that.
+    /// Checks the log of a database.
+    ///
+    /// - Throws: `corrupted`. A missing or unreadable log is not an error here.
     static func check(_ path: String) throws(StoreOpenError) {
         let descriptor = open(path + "-wal", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return }
@@ -143,7 +152,8 @@ struct LogCheck {
         }
     }
 
-    /// Nil where SQLite sees no log: as far as can be known, none of its frames is valid then.
+    /// Reads the header. Returns nil if SQLite would ignore the log, because none of its frames is known to be valid
+    /// then.
     private init?(_ descriptor: Int32) {
         guard let header = Self.read(descriptor, at: 0, Self.headerSize) else { return nil }
         let magic = Self.word(header[0..<4])
@@ -162,10 +172,11 @@ struct LogCheck {
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
-    /// Frames that end a commit, from the first on that does not fit.
+    /// Counts the commits from the first invalid frame on.
     ///
-    /// - Parameter most: pages that a database can have with this file and this log. A frame that says more was never written: a power
-    ///   cut can leave anything in a sector, and the boundary of one may lie between that number and the salts.
+    /// - Parameter most: The maximum number of pages of a database with this file and log. A frame with a greater
+    ///   number was never written, because a power failure can leave anything in a sector, whose boundary may be
+    ///   between that number and the salts.
     private mutating func commitsBehindDamage(upTo most: Int) -> Int {
         var commits = 0
         var isWhole = true
@@ -173,21 +184,22 @@ struct LogCheck {
         var offset = Self.headerSize
         while let frame = Self.read(descriptor, at: offset, size) {
             offset += size
-            // Of an earlier use of the file: those that follow are so too, or the one before is the damage.
+            // Other salts belong to an earlier use of the file. The following frames have them too, or this one is
+            // damaged.
             let isOurs = frame[8..<16] == salts
             if isWhole, isOurs {
                 add(frame[0..<8])
                 add(frame[Self.frameHeaderSize...])
             }
             isWhole = isWhole && isOurs && isSum(frame[16..<24])
-            // The size of the database after the commit; 0 in frames that end none.
+            // The number is the size of the database after a commit. It is 0 in frames that do not end a commit.
             if !isWhole, isOurs, (1...most).contains(Int(Self.word(frame[4..<8]))) { commits += 1 }
         }
         return commits
     }
 
     private mutating func add(_ bytes: ArraySlice<UInt8>) {
-        // Whole pairs of words: headers and pages are multiples of eight octets.
+        // Headers and pages are multiples of eight bytes, so there are only pairs of words.
         for index in stride(from: bytes.startIndex, to: bytes.endIndex, by: 8) {
             var first = Self.word(bytes[index..<index + 4])
             var second = Self.word(bytes[index + 4..<index + 8])
@@ -201,26 +213,28 @@ struct LogCheck {
         Self.word(bytes.prefix(4)) == sum.0 && Self.word(bytes.suffix(4)) == sum.1
     }
 
-    /// Big-endian, as all numbers of the format.
+    /// Reads a big-endian number, as all numbers of the format are.
     private static func word(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         bytes.reduce(0) { $0 << 8 | UInt32($1) }
     }
 
+    /// Reads bytes.
+    ///
     /// - Returns: nil if there are fewer.
     private static func read(_ descriptor: Int32, at offset: Int, _ count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
-        // The buffer has room for `count` octets, and lives as long as the call.
+        // The buffer has room for `count` bytes and lives until the call returns.
         let found = bytes.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, count, off_t(offset)) }
         return found == count ? bytes : nil
     }
 }
 
-/// Tells a file that is older than the log beside it. SQLite ties a log to no file: it reads one through the other whatever they are,
-/// and what was moved from the log into the file that is gone is missing then.
+/// A check for a database file that is older than its log. SQLite does not tie a log to a file, so changes that were
+/// moved from the log into the previous file would be missing.
 enum StaleDatabaseFile {
-    /// What a database says of its progress.
+    /// The progress that a database contains.
     private enum Position: Equatable {
-        /// The file is empty, or older than the position column.
+        /// The file is empty, or older than the column of the position.
         case none
         case at(Int64, store: RandomID)
 
@@ -229,27 +243,28 @@ enum StaleDatabaseFile {
         }
     }
 
-    /// In the midst of a checkpoint a file is no whole database. But the row of the store lies in one page, and that is of the checkpoint
-    /// before or of this one: never older than what was marked when the one before was over.
+    /// Reads the row of the store without the log. During a checkpoint the file is inconsistent, but this row is in one
+    /// page. It is therefore never older than the mark of the previous checkpoint.
     private static let alone = "SELECT id, position FROM store"
     private static let throughLog =
         "SELECT id, max(position, coalesce((SELECT max(seq) FROM journal), 0)) FROM store"
 
-    /// Changes neither of the two. - Throws: `olderThanLog`.
+    /// Checks a file and its log without changing them.
+    ///
+    /// - Throws: `olderThanLog`.
     static func check(_ path: String, _ mark: StoreProgress?) throws(StoreOpenError) {
         guard let mark, mark.inFile >= 0, access(path + "-wal", F_OK) == 0 else { return }
         switch read(path, alone, seesLog: false) {
-        // What cannot be read is looked at through the log next, and checked as a whole; a page that a power cut has torn may name
-        // any store.
+        // An unreadable file is checked completely when it is opened with its log. A torn page may contain any id.
         case nil: return
         case .at(let position, let store)? where store != mark.store || position >= mark.inFile: return
         case .none?, .at?: break
         }
-        // Both may be of one copy. That one has gone back altogether, and is found to have.
+        // Both may come from the same copy, which has then gone back completely and is detected as such.
         guard try isBehindWithLog(path, mark) else { throw .olderThanLog(path: path) }
     }
 
-    /// Works on copies: closing a database moves its log into the file.
+    /// Checks copies, because closing a database moves its log into the file.
     private static func isBehindWithLog(_ path: String, _ mark: StoreProgress) throws(StoreOpenError) -> Bool {
         let copy = path + ".look"
         let remove = { for suffix in ["", "-wal", "-shm", "-journal"] { unlink(copy + suffix) } }
@@ -259,14 +274,16 @@ enum StaleDatabaseFile {
         return read(copy, throughLog, seesLog: true)?.isBehind(mark.position, of: mark.store) ?? false
     }
 
-    /// - Returns: nil if it cannot be read.
+    /// Reads a position.
+    ///
+    /// - Returns: nil if it is unreadable.
     private static func read(_ path: String, _ sql: String, seesLog: Bool) -> Position? {
-        // Immutable: without locks, log or a change of anything (sqlite.org/c3ref/open.html).
+        // An immutable file is opened without locks, log or changes (sqlite.org/c3ref/open.html).
         let name = seesLog ? path : "file:\(escaped(path))?immutable=1"
         let flags = seesLog ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
         var handle: OpaquePointer?
         var statement: OpaquePointer?
-        // A handle is there even after an error, and takes nil as well; statements go before it.
+        // The handle exists even after an error, and both functions accept nil. Statements are finalized first.
         defer {
             sqlite3_finalize(statement)
             sqlite3_close(handle)
@@ -275,13 +292,13 @@ enum StaleDatabaseFile {
             sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", nil, nil, nil) == SQLITE_OK
         else { return nil }
         let prepared = sqlite3_prepare_v2(handle, sql, -1, &statement, nil)
-        // No such table, or column.
+        // The table or the column does not exist.
         guard prepared != SQLITE_ERROR else { return Position.none }
         guard prepared == SQLITE_OK else { return nil }
         switch sqlite3_step(statement) {
         case SQLITE_DONE: return Position.none
         case SQLITE_ROW:
-            // The blob is there until the next step, and as long as SQLite says.
+            // The blob is valid until the next step.
             let blob = UnsafeRawBufferPointer(
                 start: sqlite3_column_blob(statement, 0), count: Int(sqlite3_column_bytes(statement, 0)))
             return RandomID([UInt8](blob)).map { .at(sqlite3_column_int64(statement, 1), store: $0) }
@@ -289,7 +306,7 @@ enum StaleDatabaseFile {
         }
     }
 
-    /// As the path of a URI.
+    /// Escapes a path for a URI.
     private static func escaped(_ path: String) -> String {
         let absolute = path.hasPrefix("/") ? "//" + path : path
         return absolute.utf8.reduce(into: "") { text, byte in

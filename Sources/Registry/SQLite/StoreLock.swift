@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The right to open a store, held by one process, and by one object in it: `flock` on `PATH.lock`.
+/// The exclusive right to open a store, held by one object in one process: `flock` on `PATH.lock`.
 ///
-/// A file of its own because SQLite's locks on the database are the process's, and vanish when any descriptor of the file
-/// is closed. The kernel releases this one however the process ends. The file itself stays: removing it would let a
-/// second process lock a new one of the same name.
+/// It has its own file, because SQLite's locks belong to the process and are lost when any descriptor of the file is
+/// closed. The kernel releases this lock however the process ends. The file is never removed, because a second process
+/// could then lock a new one with the same name.
 struct StoreLock: ~Copyable {
     private let descriptor: Int32
 
