@@ -79,7 +79,7 @@ struct ExportLineReader {
     /// Reads an optional integer.
     ///
     /// - Returns: nil if there is no such member.
-    mutating func integerIfThere(
+    private mutating func integerIfThere(
         _ name: StaticString, _ range: ClosedRange<Int64> = 0...Self.lastTime
     ) throws(ExportFault) -> Int64? {
         guard has(name) else { return nil }
@@ -102,7 +102,7 @@ struct ExportLineReader {
     /// Reads an optional text.
     ///
     /// - Parameter read: Converts the text. Returns nil for an invalid one.
-    mutating func textIfThere<Value>(
+    private mutating func textIfThere<Value>(
         _ name: StaticString, _ read: (String) -> Value?
     ) throws(ExportFault) -> Value? {
         guard has(name) else { return nil }
@@ -126,7 +126,7 @@ struct ExportLineReader {
     /// Reads optional bytes.
     ///
     /// - Parameter read: Converts the bytes. Returns nil for invalid ones.
-    mutating func bytesIfThere<Value>(
+    private mutating func bytesIfThere<Value>(
         _ name: StaticString, _ read: ([UInt8]) -> Value?
     ) throws(ExportFault) -> Value? {
         guard has(name) else { return nil }

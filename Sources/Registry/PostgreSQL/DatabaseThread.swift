@@ -109,7 +109,7 @@ final class DatabaseAccess: Sendable {
         }
     }
 
-    func takeDatabase() -> sending RegistryDatabase? { database.withLock { $0.take() } }
+    fileprivate func takeDatabase() -> sending RegistryDatabase? { database.withLock { $0.take() } }
     func takeConnection() -> sending DatabaseConnection? { connection.withLock { $0.take() } }
 }
 

@@ -159,7 +159,7 @@ struct DatabaseUpkeep {
 
     /// The time for which changes are kept, in seconds. A gateway that did not look for that long finds a gap and
     /// reloads everything.
-    static let changeLife: Int64 = 3_600
+    private static let changeLife: Int64 = 3_600
 
     private func removeChanges(at time: Int64) throws -> Bool {
         let due = "FROM change WHERE changed_at <= $1"

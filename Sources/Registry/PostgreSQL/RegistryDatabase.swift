@@ -201,7 +201,7 @@ final class RegistryDatabase {
     }
 
     private static let beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-    static let beginWriting = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+    private static let beginWriting = "BEGIN ISOLATION LEVEL SERIALIZABLE"
     static let lock = "LOCK TABLE feed IN EXCLUSIVE MODE"
     static let notify = "NOTIFY attestgate"
 
@@ -246,7 +246,7 @@ final class RegistryDatabase {
     }
 
     /// Records the number of a change in a committed transaction.
-    func hasNoted(_ number: Int64) { lastChange = number }
+    private func hasNoted(_ number: Int64) { lastChange = number }
 
     /// Records that the validity of the device or a binding has changed. Counters that were planned with the old
     /// standing are decided again.

@@ -187,7 +187,7 @@ extension RegistryStore {
     /// Marks a value as used.
     ///
     /// - Parameter item: An unused value. The primary key of the table refuses others.
-    func markUsed(_ item: SingleUse, in uses: SingleUses, _ database: Database) throws {
+    private func markUsed(_ item: SingleUse, in uses: SingleUses, _ database: Database) throws {
         try database.cachedStatement(sql: "INSERT INTO \(uses.table) (id, expires_at) VALUES (?, ?)")
             .execute(arguments: [item.id.blob, item.expiresAt])
     }

@@ -212,7 +212,7 @@ public final class RegistryStore {
     }
 
     /// Reads the progress of the file for its witness.
-    func foundProgress(_ connection: StoreConnection) throws(StoreOpenError) -> WitnessedProgress {
+    private func foundProgress(_ connection: StoreConnection) throws(StoreOpenError) -> WitnessedProgress {
         do { return try connection.read(WitnessedProgress.init) } catch {
             throw StoreFault(error).openError(path: path)
         }

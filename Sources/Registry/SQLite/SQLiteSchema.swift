@@ -7,7 +7,7 @@ enum SQLiteSchema {
 
     /// The `PRAGMA user_version` of a file that is created for an import, until a later migration adds the column for
     /// it. Each migration is its own transaction, so a command may be killed between two.
-    static let beingMade: Int32 = 1
+    private static let beingMade: Int32 = 1
 
     static var migrator: DatabaseMigrator { migrator(isLoading: false) }
 

@@ -111,7 +111,7 @@ struct JournalExtent: Equatable, Sendable {
     /// Returns whether a journal begins with this extent.
     ///
     /// - Parameter bytes: The undamaged part of the journal.
-    func isBeginning(of bytes: ArraySlice<UInt8>) -> Bool {
+    fileprivate func isBeginning(of bytes: ArraySlice<UInt8>) -> Bool {
         length <= bytes.count && sum.map { $0 == Checksum.of(bytes.prefix(length)) } ?? true
     }
 }

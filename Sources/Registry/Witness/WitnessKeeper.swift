@@ -234,7 +234,7 @@ struct WitnessKeeper: ~Copyable {
 }
 
 /// The state of the witness's files when a process opens them.
-struct WitnessOpening: ~Copyable {
+private struct WitnessOpening: ~Copyable {
     /// The lock. Nil while another process keeps the journal.
     var lock: StoreLock?
     var marks: MarkFile
@@ -304,7 +304,7 @@ struct WitnessOpening: ~Copyable {
 }
 
 /// Entries that are still to be written, with the time of the next attempt.
-struct WitnessBacklog {
+private struct WitnessBacklog {
     private(set) var entries: [WitnessEntry] = []
     /// Whether there are too many entries to keep. The whole journal is then rewritten.
     private(set) var isTooLong = false
