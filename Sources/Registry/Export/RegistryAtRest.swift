@@ -135,7 +135,7 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
     }
 
     static func detail(_ error: any Error) -> String {
-        error is DatabaseFault || error is RegistryDatabase.Unknown
+        error is DatabaseFault || error is RegistryDatabase.UnknownOutcome
             ? "\(DatabaseFailure(error))" : StoreFault(error).detail
     }
 }

@@ -82,7 +82,7 @@ final class CounterTraffic {
             let pending = PendingCounter(entry: entry, since: now) { answer(index, $0) }
             if pipeline == nil { giveUp(pending) } else { waiting.append(pending) }
         }
-        flow()
+        sendWaiting()
     }
 
     private func giveUp(_ pending: PendingCounter) {
@@ -91,7 +91,7 @@ final class CounterTraffic {
     }
 
     /// Sends as many values as possible.
-    private func flow() {
+    private func sendWaiting() {
         guard let pipeline, underWay < limits.depth, !waiting.isEmpty else { return }
         let due = Instant.now
         let (late, timely) = waiting.reduce(into: ([PendingCounter](), [PendingCounter]())) { split, pending in
@@ -118,14 +118,14 @@ final class CounterTraffic {
             ended(rows.map(\.device))
             switch outcome {
             case .done(let result): written(rows, result)
-            case .refused(let fault) where fault.isPassing: again(rows.flatMap(\.pending))
+            case .refused(let fault) where fault.isPassing: decideAgain(rows.flatMap(\.pending))
             case .refused(let fault):
                 for row in rows { row.pending.forEach(giveUp) }
                 // The database cannot keep up. Reopening the connection writes the owed values.
                 pipeline.lose("\(fault)")
             case .unknown: for row in rows { row.pending.forEach(giveUp) }
             }
-            goOn()
+            sendMore()
         }
     }
 
@@ -143,7 +143,7 @@ final class CounterTraffic {
             } else {
                 // Another gateway has changed the device, so it is read again.
                 known.remove(row.device)
-                again(row.pending)
+                decideAgain(row.pending)
             }
         }
         if committed > 0 { signal(.committed(committed)) }
@@ -159,13 +159,13 @@ final class CounterTraffic {
             switch outcome {
             case .done(let result):
                 do { try found(readings, result) } catch { pipeline.lose("\(DatabaseFailure(error))") }
-            case .refused(let fault) where fault.isPassing: again(readings.flatMap(\.pending))
+            case .refused(let fault) where fault.isPassing: decideAgain(readings.flatMap(\.pending))
             case .refused(let fault):
                 for reading in readings { reading.pending.forEach(giveUp) }
                 pipeline.lose("\(fault)")
             case .unknown: for reading in readings { reading.pending.forEach(giveUp) }
             }
-            goOn()
+            sendMore()
         }
     }
 
@@ -186,7 +186,7 @@ final class CounterTraffic {
                 reading.pending.forEach { $0.answer(refusal) }
             } else {
                 known.insert(reading.device, state.counter)
-                again(reading.pending)
+                decideAgain(reading.pending)
             }
         }
         if !changes.isEmpty { signal(.changes(changes)) }
@@ -209,7 +209,7 @@ final class CounterTraffic {
     }
 
     /// Decides values again, before later ones.
-    private func again(_ pending: [PendingCounter]) {
+    private func decideAgain(_ pending: [PendingCounter]) {
         var kept: [PendingCounter] = []
         for var pending in pending {
             pending.attempts += 1
@@ -234,9 +234,9 @@ final class CounterTraffic {
         busy.subtract(devices)
     }
 
-    private func goOn() {
+    private func sendMore() {
         if owed.count > Self.owedLimit { pipeline?.lose("values that could not be written") }
-        flow()
+        sendWaiting()
         if hasRoom { signal(.hasRoom) }
     }
 }

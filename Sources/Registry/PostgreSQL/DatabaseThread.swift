@@ -93,7 +93,7 @@ final class DatabaseAccess: Sendable {
             let database = try RegistryDatabase(settings, witness, making: making)
             isMade = database.isMade
             if let secret = settings.secret { try database.confirm(secret) }
-            progress = database.begun
+            progress = database.initialProgress
             try database.pay(owed)
             identity = database.identity
             kind = database.kind
@@ -262,7 +262,7 @@ struct DatabaseFailure: Error, CustomStringConvertible {
         case let fault as DatabaseFault:
             description = fault.description
             endsConnection = !fault.isRefusal && !fault.isPassing
-        case let unknown as RegistryDatabase.Unknown:
+        case let unknown as RegistryDatabase.UnknownOutcome:
             description = unknown.detail
             endsConnection = true
         case let error as UnreadableRow:

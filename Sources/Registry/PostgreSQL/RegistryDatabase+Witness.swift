@@ -3,7 +3,7 @@ internal import Vocabulary
 // The interface for the witness of this gateway.
 extension RegistryDatabase: WitnessedStore {
     /// The progress of a database as read from it.
-    struct Found {
+    struct FoundProgress {
         let progress: StoreProgress
         let isJournaled: Bool
         /// Whether the database is not the one in which its epoch was drawn.
@@ -16,13 +16,13 @@ extension RegistryDatabase: WitnessedStore {
         }
     }
 
-    func readProgress() throws -> Found {
+    func readProgress() throws -> FoundProgress {
         let row = try run(
             """
             SELECT \(LogPosition.columns(kind)), last, epoch_number, is_journaled, mark, id FROM store CROSS JOIN feed
             """)
         guard row.rows == 1, let store = RandomID(row.bytes(0, 6)) else { throw UnreadableRow(table: "store") }
-        return Found(
+        return FoundProgress(
             progress: StoreProgress(
                 store: store, lineage: mark, position: try row.integer(0, 0), standing: try row.integer(0, 2),
                 epochNumber: try row.integer(0, 3)),

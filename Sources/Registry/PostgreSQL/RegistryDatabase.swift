@@ -13,7 +13,8 @@ final class RegistryDatabase {
     /// The identity of the database.
     private(set) var mark = ""
     /// The progress when the database was opened.
-    private(set) var begun = StoreProgress(store: RandomID(), lineage: "", position: 0, standing: 0, epochNumber: 0)
+    private(set) var initialProgress = StoreProgress(
+        store: RandomID(), lineage: "", position: 0, standing: 0, epochNumber: 0)
     /// Whether the tables were created when the database was opened.
     private(set) var isMade = false
     /// The number of the latest change in the current transaction.
@@ -36,11 +37,11 @@ final class RegistryDatabase {
             self, found.progress, isJournaled: found.isJournaled, mayJoin: !found.hasMoved)
         try begin(epochNumber: number ?? nil)
         // Everything up to this position is durable, because a commit followed.
-        var begun = try readProgress().progress(at: found.progress.position)
+        var initialProgress = try readProgress().progress(at: found.progress.position)
         // The journal does not contain later changes of other gateways yet. They come from the feed.
-        begun.standing = found.progress.standing
-        self.begun = begun
-        witness?.mark(begun, isSynced: true)
+        initialProgress.standing = found.progress.standing
+        self.initialProgress = initialProgress
+        witness?.mark(initialProgress, isSynced: true)
         try compareClocks()
     }
 
@@ -156,12 +157,12 @@ final class RegistryDatabase {
     }
 
     /// An error after which the transaction may or may not be committed.
-    struct Unknown: Error {
+    struct UnknownOutcome: Error {
         let detail: String
     }
 
-    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws. After `Unknown`
-    /// the outcome is unknown.
+    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws. It may be either
+    /// after `UnknownOutcome`.
     ///
     /// Conflicts with other transactions are retried for a limited time.
     func transaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {
@@ -218,13 +219,13 @@ final class RegistryDatabase {
     static func trouble(ofCommit fault: DatabaseFault) -> any Error {
         // Everything before was successful, so the wait is mostly for the standby in synchronous_standby_names.
         let question = fault.isNoAnswer ? ": is a synchronous standby connected? see pg_stat_replication" : ""
-        return fault.isPassing ? fault : Unknown(detail: "COMMIT: \(fault)\(question)")
+        return fault.isPassing ? fault : UnknownOutcome(detail: "COMMIT: \(fault)\(question)")
     }
 
     /// The server reports a cancelled wait for a synchronous standby as done, with a warning.
     func check(commit answer: DatabaseResult, warningsBefore warnings: Int) throws {
         guard answer.tag == "COMMIT", connection.warnings == warnings else {
-            throw Unknown(detail: "COMMIT was answered with \(answer.tag) and a warning")
+            throw UnknownOutcome(detail: "COMMIT was answered with \(answer.tag) and a warning")
         }
     }
 

@@ -3,9 +3,9 @@ internal import Glibc
 internal import Synchronization
 public import Vocabulary
 
-/// The registry of a running process: a store, the thread that alone touches it, and the records all workers share.
+/// The registry of a running process: a store, the thread that uses it, and the records that all workers share.
 ///
-/// Workers reach it through a `RegistryClient` each. Nothing here waits for a disk but `start` and `stop`.
+/// Each worker uses it through a `RegistryClient`. Only `start` and `stop` block.
 public final class DeviceRegistry: Sendable {
     let shared: RegistryShared
     private let thread: LoopThread
@@ -98,43 +98,44 @@ public final class DeviceRegistry: Sendable {
         let handover = Handover(store)
         thread = try LoopThread(name: "store") {
             guard let store = handover.take() else { preconditionFailure("a store's thread runs once") }
-            // Without a loop there are no answers: every worker refuses after five seconds.
+            // Without a loop there are no answers, so every worker refuses after five seconds.
             guard let loop = try? Loop() else { return observe(.failed("out of memory: the store's event loop")) }
             StoreThread(store: store, loop: loop, shared: shared, observe: observe).run()
         }
     }
 
-    /// Commits what was asked before, folds and closes the file, and waits for that.
+    /// Commits pending requests, closes the store, and waits for that.
     public func stop() {
         while !shared.requests.post(.stop) { usleep(1_000) }
         thread.join()
     }
 
-    /// The number that stands for the app in snapshots of this process.
+    /// Returns the number of an app in snapshots of this process.
     public func number(of app: AppID) -> AppNumber { shared.apps.number(of: app) }
 
-    /// What memory knows of the device that an mTLS key is or was bound to; nil if nothing. Every revocation and every end of a
-    /// binding while this process runs is in memory, and so is what a lookup has found, each for as long as there is room; what
-    /// is not is found by the lookup that each request makes. For handshakes: costs some 0.1 us, and waits for nothing.
+    /// Returns the status of the device that an mTLS key is or was bound to, if it is in memory.
+    ///
+    /// Revocations, ends of bindings and results of look-ups are in memory as long as there is room. The look-up of a
+    /// request finds the others. This is for handshakes: it takes about 0.1 us and does not block.
     public func knownStanding(of key: KeyID) -> DeviceStatus? { shared.records.knownStanding(of: key) }
 
     public var metrics: RegistryMetrics { shared.counts.metrics }
 
-    /// Whether counters can be expected to become durable, as far as the store's thread has said.
+    /// Whether counters are expected to become durable, according to the store's thread.
     public var isAvailable: Bool { shared.health.takesCounters(.now) }
 
-    /// Why counters cannot be expected to become durable, and since when; nil if they can.
+    /// The reason why counters are not expected to become durable, with its start. Nil if they are.
     public var trouble: StoreOutage? {
         guard !isAvailable else { return nil }
         if let trouble = shared.trouble.withLock(\.self) { return trouble }
-        // Its thread waits for a disk, or for a database that has not been given up yet.
+        // The thread waits for a disk, or for a database before its timeout.
         let silence = shared.health.silence(.now).nanoseconds / 1_000_000_000
         return StoreOutage(
             reason: "the store does not respond: its disk or the connection to its database hangs",
             since: WallClock.seconds - silence)
     }
 
-    /// Whether every revocation stands in the revocation journal too; nil without one.
+    /// Whether all revocations are in the revocation journal. Nil without a journal.
     public var isJournalComplete: Bool? { witnessHealth?.isComplete }
 
     /// When all earlier challenges began to be refused, in seconds since 1970; nil if that was not since this process
@@ -162,7 +163,7 @@ public final class DeviceRegistry: Sendable {
     }
 }
 
-/// A store on its way from the thread that opened it to the one that uses it.
+/// A store that is passed from the thread that opened it to the one that uses it.
 private final class Handover: Sendable {
     private let store: Mutex<(any StoreBackend)?>
 

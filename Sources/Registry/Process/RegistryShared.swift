@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Synchronization
 
-/// What the workers' clients and the store's thread have in common.
+/// The state that workers' clients and the store's thread share.
 final class RegistryShared: Sendable {
     let limits: RegistryLimits
     let requests: Mailbox<StoreRequest>
@@ -9,7 +9,7 @@ final class RegistryShared: Sendable {
     let apps = AppNumbers()
     let health = StoreHealth()
     let counts = RegistryCounts()
-    /// Nil while all is well, as far as the store's thread has said.
+    /// The current outage, according to the store's thread. Nil without one.
     let trouble = Mutex<StoreOutage?>(nil)
     /// When the store drew an epoch that was not there before, in seconds since 1970; 0 if this process has seen none.
     let epochChange = Atomic<Int64>(0)

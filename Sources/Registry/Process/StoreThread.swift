@@ -177,7 +177,7 @@ final class StoreThread {
             lookups.removeAll(keepingCapacity: true)
             nextLookup = 0
         } else if store.takesLookup {
-            goOn()
+            scheduleTurn()
         }
     }
 
@@ -236,15 +236,15 @@ final class StoreThread {
             observe(.failed(reason))
         case .cannotReopen(let reason):
             begin("not opened yet")
-            tell("cannot be reopened: \(reason)")
+            addReason("cannot be reopened: \(reason)")
             if reason != lastReason { observe(.cannotReopen(reason)) }
             lastReason = reason
-        case .reopened: askAgain()
+        case .reopened: reloadRecords()
         case .recovered:
             shared.health.confirm(at: .now)
             ended()
             observe(.recovered)
-        case .isWorkLeft, .hasRoom: goOn()
+        case .isWorkLeft, .hasRoom: scheduleTurn()
         }
     }
 
@@ -257,7 +257,7 @@ final class StoreThread {
 
     /// Appends the reason why the outage continues. The first reason says what to repair, and this one what still
     /// prevents it.
-    private func tell(_ more: String) {
+    private func addReason(_ more: String) {
         guard let trouble else { return }
         shared.trouble.withLock { $0 = StoreOutage(reason: "\(trouble.reason); \(more)", since: trouble.since) }
     }
@@ -285,7 +285,7 @@ final class StoreThread {
     }
 
     /// Reads all devices in memory again, because the store may have changed before it was reopened.
-    private func askAgain() {
+    private func reloadRecords() {
         for device in shared.records.forget() {
             unanswered += 1
             store.perform(.show(.id(device)), at: WallClock.seconds) { [unowned self] result in
@@ -295,7 +295,7 @@ final class StoreThread {
         }
     }
 
-    private func goOn() {
+    private func scheduleTurn() {
         // A full mailbox wakes the loop itself.
         shared.requests.post(.turn)
     }
@@ -337,11 +337,5 @@ final class StoreThread {
         guard !answers.isEmpty else { return }
         for (client, events) in answers { clients[client]?.post(events) }
         answers.removeAll(keepingCapacity: true)
-    }
-}
-
-extension DeviceLookup {
-    fileprivate var isPending: Bool {
-        if case .pending = self { true } else { false }
     }
 }

@@ -38,6 +38,10 @@ public enum DeviceLookup: Sendable {
     case storeUnavailable
     /// The key is not in memory. The result follows as an event.
     case pending
+
+    var isPending: Bool {
+        if case .pending = self { true } else { false }
+    }
 }
 
 /// The result of spending a counter value in memory.

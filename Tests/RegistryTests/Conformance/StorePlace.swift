@@ -108,3 +108,104 @@ final class SQLitePlace: StorePlace {
         try queue.close()
     }
 }
+
+extension StorePlace {
+    /// Devices of every kind, with whatever they may have, and keys that a journal has barred.
+    func fill() throws {
+        do {
+            let store = try AskedStore(self)
+            let ids = try store.populate(2)
+            for value: UInt32 in [1, 3, 4] { _ = try store.commit(ids[0], 1, value, showing: .validationCategory) }
+            try store.perform(.bind(Fixture.bindingKey(101), to: ids[1]), at: 1_200)
+            for number in 3...9 { _ = try store.initialize(store.initialization(number)) }
+            // 8 and 9 stay pending, 9 is approved.
+            for number in 3...7 {
+                let admission = AdmissionGrant.token(
+                    SingleUse(id: Fixture.token(number).id, expiresAt: WallClock.seconds + 7_200),
+                    subject: Fixture.subject(number))
+                let binding = store.keyBinding(
+                    number, key: number, nonce: number, counter: 1, showing: .bundleVersion, admission: admission)
+                guard try store.bind(binding).refusal == nil else { throw AskedStore.OtherReply() }
+            }
+            let rotation = store.keyBinding(
+                7, key: 107, nonce: 107, counter: 9, showing: .bundleVersion, admission: .earlier, overlap: 1_000_000)
+            guard try store.bind(rotation, at: 1_400).kind == .rotation else { throw AskedStore.OtherReply() }
+            let nine = try store.details(.show(.hardwareKey(Fixture.hardwareKey(9)))).device.id
+            try store.perform(.approve(nine), at: 1_300)
+            try store.perform(.revoke(store.details(.show(.binding(Fixture.bindingKey(3)))).device.id), at: 1_500)
+            try store.perform(.endBinding(Fixture.bindingKey(4)), at: 1_600)
+            try store.perform(.revokeSubject(Fixture.subject(6)), at: 1_700)
+            try store.perform(.drawRevocationListNumber, at: 1_800)
+            try recordReceipts(store)
+        }
+        try bar(Fixture.hardwareKey(70), .hardware)
+        try bar(Fixture.bindingKey(71), .mTLS)
+    }
+
+    private func recordReceipts(_ store: AskedStore) throws {
+        let claim = ReceiptClaim(at: 1_900, until: 2_900, limit: 2)
+        guard case .claimedReceipts(let claimed) = try store.perform(.claimReceipts(claim)) else {
+            throw AskedStore.OtherReply()
+        }
+        for (index, details) in claimed.devices.enumerated() {
+            let result = ReceiptResult(
+                device: details.device.id, previous: details.attestation?.receipt ?? [],
+                newer: index == 0 ? ReceiptResult.NewerReceipt(content: [9, 8, 7, 6], riskMetric: 3) : nil,
+                createdAt: 1_890, nextAt: index == 0 ? 3_900 : nil, askedAt: 1_895,
+                outcome: index == 0 ? .refreshed : .failed, failures: index)
+            guard case .recordedReceipt(.recorded) = try store.perform(.recordReceipt(result)) else {
+                throw AskedStore.OtherReply()
+            }
+        }
+    }
+
+    func load(_ records: [ExportRecord], at time: Int64 = WallClock.seconds) throws {
+        try openAtRest().load(at: time) { loading throws(RegistryLoadError) in
+            for (index, record) in records.enumerated() { try loading.add(record, line: index + 1) }
+        }
+    }
+}
+
+extension AskedStore {
+    func exportPage(_ cursor: ExportCursor, limit: Int) throws -> ExportPage {
+        guard case .exportPage(let page) = try perform(.export(cursor, limit: limit)) else { throw OtherReply() }
+        #expect(page.store == identity.store)
+        #expect(page.records.count { if case .head = $0 { false } else { true } } <= limit)
+        return page
+    }
+
+    /// All but the last line.
+    func export(limit: Int = ExportPage.rows) throws -> [ExportRecord] {
+        var records: [ExportRecord] = []
+        var cursor: ExportCursor? = .start
+        while let place = cursor {
+            let page = try exportPage(place, limit: limit)
+            records += page.records
+            cursor = page.next
+        }
+        return records
+    }
+}
+
+extension [ExportRecord] {
+    /// Without the head, which says when it was made and of what.
+    var body: ArraySlice<ExportRecord> { dropFirst() }
+
+    var kinds: [String] {
+        var kinds: [String] = []
+        for record in self {
+            let kind =
+                switch record {
+                case .head: "head"
+                case .device: "device"
+                case .certificate: "certificate"
+                case .usedToken: "token"
+                case .revokedSubject: "subject"
+                case .barredKey: "barred"
+                case .end: "end"
+                }
+            if kinds.last != kind { kinds.append(kind) }
+        }
+        return kinds
+    }
+}
