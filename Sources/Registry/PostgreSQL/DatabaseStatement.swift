@@ -72,8 +72,8 @@ enum DatabaseValue {
 
     /// Encodes an array for PostgreSQL's array_recv.
     ///
-    /// The format is the number of dimensions, a flag for NULLs, the type of the elements, the length and lower bound
-    /// of each dimension, then the length and bytes of each element.
+    /// The format starts with the number of dimensions, a flag for NULLs and the type of the elements. The length and
+    /// lower bound of each dimension follow, then the length and bytes of each element.
     private static func array(
         of type: UInt32, _ count: Int, size: Int, hasNulls: Bool = false, _ fill: (inout [UInt8]) -> Void
     ) -> [UInt8] {

@@ -161,8 +161,8 @@ final class RegistryDatabase {
         let detail: String
     }
 
-    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws. It may be either
-    /// after `UnknownOutcome`.
+    /// Runs `body` in a transaction, which is durable when this returns and rolled back when it throws. It may be
+    /// either after `UnknownOutcome`.
     ///
     /// Conflicts with other transactions are retried for a limited time.
     func transaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {

@@ -36,7 +36,7 @@ extension RegistryStore {
             attestation.systemVersion?.description,
         ])
         if let receipt = attestation.receipt {
-            try insertReceipt(receipt, riskMetric: attestation.riskMetric, device, time, database)
+            try SQLiteReceipts.insert(receipt, riskMetric: attestation.riskMetric, device, time, database)
         }
     }
 
@@ -81,7 +81,7 @@ extension RegistryStore {
         case .unused: break
         }
         let isBound = try isTaken(request.key, database)
-        let isIssued = try isIssued(request.serial, database)
+        let isIssued = try SQLiteCertificates.isIssued(request.serial, database)
         if let refusal = request.refusal(by: details, isBound: isBound, isIssued: isIssued) { return refusal }
         return try refusal(of: request.admission, details.device, time, database)
     }
@@ -139,7 +139,7 @@ extension RegistryStore {
             if kind == .rotation { try raiseStanding(database) }
             try insertBinding(request.key, device.id, time, database)
         }
-        try insertCertificate(request.serial, of: request.key, until: request.notAfter, database)
+        try SQLiteCertificates.insert(request.serial, of: request.key, until: request.notAfter, database)
         if device.state == .pending {
             try database.execute(
                 sql: "UPDATE device SET activated_at = ? WHERE id = ?", arguments: [time, device.id.number])

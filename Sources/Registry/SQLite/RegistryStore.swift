@@ -321,13 +321,17 @@ public final class RegistryStore {
             case .show(let selector): return .success(.device(try show(selector)))
             case .count(let after, let limit): return .success(.count(try count(after: after, limit: limit)))
             case .listRevokedCertificates(let after, let limit):
-                return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit, at: time)))
+                return .success(
+                    .revokedCertificates(
+                        try SQLiteCertificates(self).revokedCertificates(after: after, limit: limit, at: time)))
             case .drawRevocationListNumber:
-                return .success(.revocationListNumber(try drawRevocationListNumber(at: time)))
-            case .claimReceipts(let claim): return .success(.claimedReceipts(try claimReceipts(claim)))
-            case .recordReceipt(let result): return .success(.recordedReceipt(try recordReceipt(result)))
+                return .success(.revocationListNumber(try SQLiteCertificates(self).drawRevocationListNumber(at: time)))
+            case .claimReceipts(let claim):
+                return .success(.claimedReceipts(try SQLiteReceipts(self).claimReceipts(claim)))
+            case .recordReceipt(let result):
+                return .success(.recordedReceipt(try SQLiteReceipts(self).recordReceipt(result)))
             case .receiptFigures(let ceilings, let due):
-                return .success(.receiptFigures(try receiptFigures(ceilings, at: due)))
+                return .success(.receiptFigures(try SQLiteReceipts(self).receiptFigures(ceilings, at: due)))
             case .renewEpoch: return .success(.identity(try renewEpoch(at: time)))
             case .export(let cursor, let limit):
                 return .success(

@@ -135,7 +135,7 @@ final class SQLiteBackend: StoreBackend {
         if !ended.isEmpty { signal(.changes([.ended(ended)])) }
         isEnding = ended.count == Self.endingLimit
         let isLeft = try store.removeExpired(at: time)
-        isRemoving = try store.removeEndedCertificates(at: time) || isLeft
+        isRemoving = try SQLiteCertificates(store).removeEndedCertificates(at: time) || isLeft
         if isEnding || isRemoving { signal(.isWorkLeft) }
     }
 

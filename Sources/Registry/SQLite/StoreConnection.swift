@@ -3,8 +3,8 @@ internal import GRDBSQLite
 
 /// A checked connection to the database file.
 ///
-/// It is not used after any error. After an I/O error the file may differ from the memory of SQLite and the kernel,
-/// because a failed fsync is reported once and the next one succeeds.
+/// It is not used after any error. After an I/O error the file may differ from the memory of SQLite and the kernel: a
+/// failed fsync is reported once, and the next one succeeds.
 final class StoreConnection {
     private let queue: DatabaseQueue
     private let options: StoreOptions

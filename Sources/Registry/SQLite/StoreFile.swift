@@ -175,7 +175,7 @@ struct LogCheck {
     /// Counts the commits from the first invalid frame on.
     ///
     /// - Parameter most: The maximum number of pages of a database with this file and log. A frame with a greater
-    ///   number was never written, because a power failure can leave anything in a sector, whose boundary may be
+    ///   number was never written. A power failure can leave anything in a sector, and the boundary of one may be
     ///   between that number and the salts.
     private mutating func commitsBehindDamage(upTo most: Int) -> Int {
         var commits = 0

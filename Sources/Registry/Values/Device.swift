@@ -162,8 +162,8 @@ struct CertificateRecord {
     let bindingEndedAt: Int64?
     let bindingEndsAt: Int64?
 
-    /// The time for which an expired certificate stays on revocation lists, in seconds. It is longer than the life of a
-    /// list, because the certificate must be on a list that was made after its expiry (RFC 5280 section 3.3).
+    /// The time for which an expired certificate stays on revocation lists, in seconds. It exceeds the life of a list:
+    /// the certificate must be on one that was made after its expiry (RFC 5280 section 3.3).
     static let listedAfterEnd: Int64 = 8 * 86_400
 
     /// Returns the entry of a revocation list.

@@ -1,11 +1,16 @@
-public import EventLoop
-internal import struct Foundation.Data
+internal import EventLoop
 internal import GRDB
-public import Vocabulary
+internal import Vocabulary
 
-// Issued certificates and receipts. Times are in seconds since 1970-01-01T00:00:00Z.
-extension RegistryStore {
-    func isIssued(_ serial: CertificateSerial, _ database: Database) throws -> Bool {
+/// The issued certificates in a SQLite store. Times are in seconds since 1970-01-01T00:00:00Z.
+struct SQLiteCertificates {
+    private let store: RegistryStore
+
+    init(_ store: RegistryStore) {
+        self.store = store
+    }
+
+    static func isIssued(_ serial: CertificateSerial, _ database: Database) throws -> Bool {
         let statement = try database.cachedStatement(sql: "SELECT 1 FROM issued_certificate WHERE serial = ?")
         return try Int.fetchOne(statement, arguments: [serial.bytes.blob]) != nil
     }
@@ -13,7 +18,7 @@ extension RegistryStore {
     /// Inserts a certificate.
     ///
     /// - Parameter serial: A serial number that was not issued before.
-    func insertCertificate(
+    static func insert(
         _ serial: CertificateSerial, of binding: KeyID, until notAfter: Int64, _ database: Database
     ) throws {
         try database.cachedStatement(
@@ -27,10 +32,10 @@ extension RegistryStore {
     /// - Parameters:
     ///   - after: The end of the previous page.
     ///   - limit: The maximum number of examined certificates.
-    public func revokedCertificates(
+    func revokedCertificates(
         after: CertificateSerial?, limit: Int, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> RevokedCertificatePage {
-        try read { database in
+        try store.read { database in
             let rows = try Row.fetchAll(
                 try database.cachedStatement(
                     sql: """
@@ -49,8 +54,8 @@ extension RegistryStore {
 
     /// Draws the number of a revocation list. It exceeds all earlier ones and is at least the time, so that numbers
     /// grow even after an earlier copy of the store is restored.
-    public func drawRevocationListNumber(at time: Int64 = WallClock.seconds) throws(StoreError) -> Int64 {
-        try transaction { database in
+    func drawRevocationListNumber(at time: Int64 = WallClock.seconds) throws(StoreError) -> Int64 {
+        try store.transaction { database in
             try database.execute(
                 sql: "UPDATE store SET revocation_list = max(revocation_list + 1, ?)", arguments: [time])
             guard let number = try Int64.fetchOne(database, sql: "SELECT revocation_list FROM store") else {
@@ -64,14 +69,14 @@ extension RegistryStore {
     ///
     /// - Returns: Whether there may be more.
     func removeEndedCertificates(at time: Int64, limit: Int = 500) throws(StoreError) -> Bool {
-        let ended = try read { database in
+        let ended = try store.read { database in
             try Int64.fetchAll(
                 try database.cachedStatement(
                     sql: "SELECT not_after FROM issued_certificate WHERE not_after <= ? ORDER BY not_after LIMIT ?"),
                 arguments: [time - CertificateRecord.listedAfterEnd, limit])
         }
         guard let last = ended.last else { return false }
-        try transaction { database in
+        try store.transaction { database in
             try database.execute(
                 sql: """
                     DELETE FROM issued_certificate WHERE serial IN (
@@ -80,14 +85,21 @@ extension RegistryStore {
         }
         return ended.count == limit
     }
+}
 
-    // MARK: - Receipts
+/// The receipts in a SQLite store. Times are in seconds since 1970-01-01T00:00:00Z.
+struct SQLiteReceipts {
+    private let store: RegistryStore
+
+    init(_ store: RegistryStore) {
+        self.store = store
+    }
 
     /// Claims devices whose receipts are due, the longest due first. Writes nothing if there are none.
-    public func claimReceipts(_ claim: ReceiptClaim) throws(StoreError) -> ClaimedReceipts {
+    func claimReceipts(_ claim: ReceiptClaim) throws(StoreError) -> ClaimedReceipts {
         let limit = max(0, claim.limit)
         let rows = max(limit, ReceiptClaim.leastRows)
-        let due = try read { database in
+        let due = try store.read { database in
             try Row.fetchAll(
                 try database.cachedStatement(
                     sql: """
@@ -101,7 +113,7 @@ extension RegistryStore {
             }
         }
         guard !due.isEmpty, limit > 0 else { return ClaimedReceipts(devices: [], isMoreDue: !due.isEmpty) }
-        return try transaction { database in
+        return try store.transaction { database in
             let statement = try database.cachedStatement(sql: "UPDATE receipt SET next_at = ? WHERE device = ?")
             var claimed: [DeviceDetails] = []
             var passed = 0
@@ -110,15 +122,15 @@ extension RegistryStore {
                 // Revoked devices are postponed, so that they do not delay others.
                 let next = isRevoked ? claim.time + ReceiptClaim.revokedPause : claim.until
                 try statement.execute(arguments: [next, device.number])
-                if !isRevoked { claimed.append(try existing(device, database)) }
+                if !isRevoked { claimed.append(try store.existing(device, database)) }
             }
             return ClaimedReceipts(devices: claimed, isMoreDue: passed < due.count || due.count == rows)
         }
     }
 
     /// Records the result for a claimed device.
-    public func recordReceipt(_ result: ReceiptResult) throws(StoreError) -> ReceiptVerdict {
-        let details = try transaction { database -> DeviceDetails? in
+    func recordReceipt(_ result: ReceiptResult) throws(StoreError) -> ReceiptVerdict {
+        let details = try store.transaction { database -> DeviceDetails? in
             // Only the examined receipt is replaced, and never by an older one.
             try database.cachedStatement(
                 sql: """
@@ -137,21 +149,21 @@ extension RegistryStore {
                 "failures": max(0, result.failures), "device": result.device.number,
                 "previous": result.previous.blob,
             ])
-            return database.changesCount == 1 ? try existing(result.device, database) : nil
+            return database.changesCount == 1 ? try store.existing(result.device, database) : nil
         }
         guard let details else { return .superseded }
         // Records in memory change only after the transaction, because it may fail.
-        if let newer = result.newer { devices.update(result.device) { $0.riskMetric = newer.riskMetric } }
+        if let newer = result.newer { store.devices.update(result.device) { $0.riskMetric = newer.riskMetric } }
         return .recorded(details)
     }
 
     /// Returns statistics of receipts.
     ///
     /// - Parameter ceilings: The highest admitted risk metric of each app.
-    public func receiptFigures(
+    func receiptFigures(
         _ ceilings: [(app: AppID, highest: UInt32)], at time: Int64
     ) throws(StoreError) -> ReceiptFigures {
-        try read { database in
+        try store.read { database in
             // The inner limit bounds the work if other apps have many devices.
             let statement = try database.cachedStatement(
                 sql: """
@@ -168,7 +180,7 @@ extension RegistryStore {
         }
     }
 
-    func insertReceipt(
+    static func insert(
         _ receipt: [UInt8], riskMetric: UInt32?, _ device: DeviceID, _ time: Int64, _ database: Database
     ) throws {
         // The receipt is due at once. The refresher finds the right time for a request.
