@@ -45,3 +45,213 @@ extension Kind where Value == String {
         }
     }
 }
+
+/// A TCP address on which the administration is served. A client that can connect must also present a token, a
+/// certificate, or both.
+public struct AdministrationListenerConfiguration: Equatable, Sendable {
+    /// A literal address, none of the gateway's own listeners.
+    public let address: ServerAddress
+    /// The file with the token that every request must carry. Without one, clients must have certificates.
+    public let tokenPath: String?
+    /// What the Host field may be besides the address and `localhost` with its port.
+    public let hosts: [ServerAddress]
+    /// There unless the address is on the machine itself.
+    public let tls: TLS?
+    /// What those may do who show token or certificate.
+    public let level: Level
+
+    public enum Level: String, CaseIterable, Sendable {
+        /// Everything.
+        case admin
+        /// Look at everything, and change nothing.
+        case view
+        /// Metrics and health alone.
+        case metrics
+    }
+
+    public struct TLS: Equatable, Sendable {
+        /// A PEM file, leaf first.
+        public let certificatePath: String
+        /// A PEM file.
+        public let keyPath: String
+        public let policy: TLSPolicyName
+        /// PEM files, at least one; nil if clients are asked for no certificate.
+        public let authoritiesPaths: [String]?
+    }
+}
+
+extension AdministrationListenerConfiguration {
+    enum Keys {
+        static let address = Key(
+            "address",
+            .text(
+                "a literal address and a port, for example 127.0.0.1:9464", matching: ServerAddress.literalPattern,
+                ServerAddress.parseLiteral),
+            whenMissing: .refused, "The address and port to listen on; not one of the gateway's.")
+        static let tokenFile = Key(
+            "token_file", .secretFile("a readable file"), whenMissing: .allowed,
+            "The file with the token that requests send as Authorization: Bearer TOKEN.")
+        static let hosts = Key(
+            "hosts",
+            .distinct(
+                .text("a name or address and a port", matching: ServerAddress.pattern, ServerAddress.parse), minimum: 0),
+            whenMissing: .means("[]"),
+            "Accepted values of the Host field besides the address and localhost with its port.")
+        static let tls = Key(
+            "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
+            "The listener's certificate, and the client certificates it requires.")
+
+        static let level = Key(
+            "level", .choice as Kind<Level>, whenMissing: .means("admin"),
+            "What clients of this listener may do.")
+
+        static let section = Section(
+            path: "administration.listeners",
+            settings: [address.setting, level.setting, tokenFile.setting, hosts.setting, tls.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let address = reader.read(Keys.address)
+        let level = reader.read(Keys.level)
+        let tokenPath = reader.read(Keys.tokenFile)
+        let hosts = reader.read(Keys.hosts)
+        let tls = reader.read(Keys.tls)
+        guard let address, let level, let hosts, tokenPath != nil || !reader.has(Keys.tokenFile),
+            tls != nil || !reader.has(Keys.tls)
+        else { return nil }
+        guard tokenPath != nil || tls?.authoritiesPaths != nil else {
+            reading.refuse(
+                reader.place(of: Keys.address), "anyone who can reach \(address) could \(level.deed)",
+                expected: "`token_file`, or `tls` with `clients`")
+            return nil
+        }
+        guard tls != nil || address.isLoopback else {
+            reading.refuse(
+                reader.place(of: Keys.address), "the token would be sent to \(address) unencrypted",
+                expected: "`tls`, or an address of this machine, such as 127.0.0.1:\(address.port)")
+            return nil
+        }
+        self.address = address
+        self.level = level
+        self.tokenPath = tokenPath
+        self.hosts = hosts
+        self.tls = tls
+    }
+}
+
+extension AdministrationListenerConfiguration.Level {
+    /// What it lets somebody do, in words.
+    fileprivate var deed: String {
+        switch self {
+        case .admin: "administer the gateway"
+        case .view: "list its devices"
+        case .metrics: "read its metrics"
+        }
+    }
+}
+
+extension AdministrationListenerConfiguration.TLS {
+    enum Keys {
+        static let certificate = Key(
+            "certificate", .file("a readable PEM file"), whenMissing: .refused,
+            "The listener's certificate and its intermediates, leaf first.")
+        static let key = Key(
+            "key", .keyFile("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+        static let policy = TLSPolicyName.key
+        static let clients = Key(
+            "clients",
+            .section(
+                ListenerConfiguration.Clients.AdministrationKeys.section,
+                ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
+            "The client certificates that operators must present; never those of phones.")
+
+        static let section = Section(
+            path: "administration.listeners.tls",
+            settings: [certificate.setting, key.setting, policy.setting, clients.setting], former: TLSPolicyName.former)
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let certificatePath = reader.read(Keys.certificate)
+        let keyPath = reader.read(Keys.key)
+        let policy = reader.read(Keys.policy)
+        let clients = reader.read(Keys.clients)
+        guard let certificatePath, let keyPath, let policy, clients != nil || !reader.has(Keys.clients) else {
+            return nil
+        }
+        self.certificatePath = certificatePath
+        self.keyPath = keyPath
+        self.policy = policy
+        authoritiesPaths = clients?.authoritiesPaths
+    }
+}
+
+extension ListenerConfiguration.Clients {
+    enum AdministrationKeys {
+        static let section = Section(
+            path: "administration.listeners.tls.clients", settings: [authorities.setting])
+        static let authorities = Key(
+            "authorities", Keys.authorities.kind, whenMissing: .refused,
+            "The authorities of operators' certificates.")
+    }
+
+    fileprivate init?(administering item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, AdministrationKeys.section, reading),
+            let authoritiesPaths = reader.read(AdministrationKeys.authorities)
+        else { return nil }
+        self.authoritiesPaths = authoritiesPaths
+        acceptsRegistered = false
+        revocationListsPaths = []
+        revocationPolicy = .noLists
+        pins = nil
+    }
+}
+
+extension Kind where Value == [AdministrationListenerConfiguration] {
+    /// No address twice.
+    static var administrationListeners: Kind {
+        .list(
+            of: .section(AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.init),
+            minimum: 0
+        ) { listeners, reading in
+            var seen: [ServerAddress] = []
+            for (listener, item) in listeners {
+                let place = item.place(of: "address")
+                reading.mention(.address(listener.address.description), at: place)
+                if seen.contains(listener.address) {
+                    reading.refuse(place, "\(listener.address) is listed twice")
+                } else if let other = seen.first(where: listener.address.overlaps) {
+                    reading.refuse(
+                        place, "\(listener.address) uses the port of \(other)", expected: "another address or port")
+                }
+                seen.append(listener.address)
+            }
+        }
+    }
+}
+
+/// What clients of the gateway reach, and what they have, administers nothing.
+enum AdministrationSeparation {
+    /// - Parameter root: where the settings stand.
+    static func check(
+        _ administration: AdministrationConfiguration, _ listeners: [ListenerConfiguration],
+        _ enrolment: EnrolmentConfiguration?, in root: Item, _ reading: Reading
+    ) {
+        let place = root["administration"]?.place(of: "listeners") ?? root.place
+        let authorities = Set(
+            listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
+                + [enrolment?.authority.certificatePath].compactMap(\.self))
+        for listener in administration.listeners {
+            let objections = listeners.lazy.compactMap {
+                listener.address.objection(to: $0.address, "a listener of the gateway's clients")
+            }
+            if let objection = objections.first { reading.refuse(place, objection, expected: "another address") }
+            for path in listener.tls?.authoritiesPaths ?? [] where authorities.contains(path) {
+                reading.refuse(
+                    place, "every client of the gateway can have a certificate of \(Printable.quoted(path))",
+                    expected: "an authority that issues only operators' certificates")
+            }
+        }
+    }
+}

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// All that an operator decides, read completely from one conf file or not at all.
 public struct Configuration: Equatable, Sendable {
     /// Of the process that the configuration was read for.
@@ -69,7 +71,7 @@ extension Configuration {
         guard case .success(let bytes) = FileReader.read(path, atMost: SourceGuard.largestFile + 1),
             let text = try? SourceGuard.text(of: bytes, file: path)
         else { return nil }
-        let reading = Reading(source: text, files: .system, role: .both)
+        let reading = Reading(source: text, files: .system, top: Keys.section)
         // A file that is included may be wrong, too.
         let root = Inclusion.root(reading) ?? Document.root(reading, of: reading.source)
         let socket = root?["administration"]?["socket"]
@@ -80,7 +82,8 @@ extension Configuration {
     public static func parse(
         _ bytes: [UInt8], path: String, files: FileInspector, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
-        let reading = Reading(source: try SourceGuard.text(of: bytes, file: path), files: files, role: role)
+        let reading = Reading(
+            source: try SourceGuard.text(of: bytes, file: path), files: files, top: Keys.section, role: role)
         guard let root = Inclusion.root(reading), let configuration = Configuration(root, reading) else {
             try reading.fail()
         }
@@ -89,11 +92,10 @@ extension Configuration {
 }
 
 extension Configuration {
+    /// All sections of the conf file, each once and before those within it. The section at the top is the first.
+    static let sections = Keys.section.withInner()
+
     enum Keys {
-        static let include = Key(
-            "include", .patterns, whenMissing: .allowed,
-            "Files whose settings are merged into this file: lists and upstreams are joined, other settings appear once."
-        )
         static let workers = Key(
             "workers", .workers, unit: "threads", whenMissing: .means("auto"),
             "The number of worker threads; each has its own event loop and listeners.")
@@ -134,11 +136,11 @@ extension Configuration {
             whenMissing: .means("{}"),
             "Timeouts for clients.")
         static let stripHeaders = Key(
-            "strip_headers", .distinct(.text(FieldName.expected, FieldName.parse), minimum: 0),
+            "strip_headers", .distinct(.text(ConfiguredFieldName.expected, ConfiguredFieldName.parse), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields to remove, in addition to those that are always removed.")
         static let forwardHeaders = Key(
-            "forward_headers", .distinct(.text(FieldName.expectedForwarded, FieldName.parseForwarded), minimum: 0),
+            "forward_headers", .distinct(.text(ConfiguredFieldName.expectedForwarded, ConfiguredFieldName.parseForwarded), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields to forward although they are otherwise removed or refused.")
         static let log = Key(
@@ -155,7 +157,7 @@ extension Configuration {
         static let section = Section(
             path: "",
             settings: [
-                include.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
+                Inclusion.key.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
                 routes.setting, apps.setting, registry.setting, enrolment.setting, administration.setting,
                 proof.setting, limits.setting,
                 timeouts.setting, stripHeaders.setting, forwardHeaders.setting, log.setting, tracing.setting,
@@ -252,6 +254,69 @@ extension Kind where Value == Configuration.Workers {
                 return nil
             }
             return number.read(item, reading).map { .exactly($0) }
+        }
+    }
+}
+
+/// The maximum age of request proofs.
+public struct ProofConfiguration: Equatable, Sendable {
+    /// How long ago a proof may have been made; whole seconds.
+    public let maxAge: Duration
+    /// How long a challenge is good for proofs; whole seconds.
+    public let challengeLife: Duration
+}
+
+extension ProofConfiguration {
+    enum Keys {
+        static let maxAge = Key(
+            "max_age", .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the proof was made",
+            whenMissing: .means("300s"), "The maximum age of a request proof.")
+        static let challengeLife = Key(
+            "challenge_life", .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the challenge was issued",
+            whenMissing: .means("300s"), "The lifetime of a challenge.")
+
+        static let section = Section(path: "proof", settings: [maxAge.setting, challengeLife.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let maxAge = reader.read(Keys.maxAge)
+        let challengeLife = reader.read(Keys.challengeLife)
+        guard let maxAge, let challengeLife else { return nil }
+        self.maxAge = maxAge
+        self.challengeLife = challengeLife
+    }
+}
+
+/// What holds between the request fields that are removed, those that are forwarded, and those that routes admit.
+enum FieldReferences {
+    /// - Parameters:
+    ///   - stripped: in lower case.
+    ///   - root: as written, for the places.
+    static func check(stripping stripped: [String], in root: Item, _ reading: Reading) {
+        for entry in root[Configuration.Keys.forwardHeaders.setting.name]?.elements ?? [] {
+            guard let name = entry.text?.lowercased() else { continue }
+            if stripped.contains(name) {
+                reading.refuse(entry.place, "\(entry.summary) is also among the `strip_headers`")
+            }
+            if ProtectedFields.refused.contains(where: { $0.matches(name) }) {
+                reading.warn(
+                    entry.place,
+                    "with \(entry.summary) a client can have a service execute another method or path than the gateway allowed",
+                    expected: "a service that ignores the field, or no \(entry.summary)")
+            }
+        }
+        for route in root[Configuration.Keys.routes.setting.name]?.elements ?? [] {
+            // What a service could take for a field that the gateway removes, or that a proof covers.
+            let covered = (route[RouteConfiguration.Keys.components.setting.name]?.elements ?? []).compactMap {
+                $0.text?.lowercased()
+            }
+            for entry in route[RouteConfiguration.Keys.unusualHeaders.setting.name]?.elements ?? [] {
+                guard let name = entry.text.map(ProtectedFields.plain), (stripped + covered).contains(name) else {
+                    continue
+                }
+                reading.refuse(entry.place, ConfiguredFieldName.confusion(of: entry.summary, with: name))
+            }
         }
     }
 }

@@ -160,3 +160,110 @@ extension LimitsConfiguration {
         self.ratePerDevice = ratePerDevice
     }
 }
+
+/// Only the registry identifies devices: without one, a rate limit for devices would have no effect.
+enum DeviceRate {
+    static func check(_ root: Item, _ reading: Reading) {
+        let key = LimitsConfiguration.Keys.ratePerDevice.setting.name
+        guard let limits = root["limits"], limits[key] != nil else { return }
+        let lacking = AppReferences.lacking(in: root)
+        guard !lacking.isEmpty else { return }
+        reading.refuse(
+            limits.place(of: key), "`\(key)` needs the sections `registry` and `apps`, which know the devices",
+            expected: "\(lacking.joined(separator: " and ")), or no `\(key)`")
+    }
+}
+
+/// What one device may have under way at an upstream is meant to leave room for the others.
+enum DeviceShare {
+    /// - Parameter root: as written, for the places.
+    static func check(
+        _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration, in root: Item, _ reading: Reading
+    ) {
+        let key = LimitsConfiguration.Keys.requestsPerDevice.setting.name
+        let share = limits.requestsPerDevice
+        if share >= limits.connections, limits.connections > 1, let item = root["limits"] {
+            reading.warn(
+                item.place(of: "connections"),
+                "one device may have as many requests in flight (`\(key)`: \(share)) as a worker has client connections",
+                expected: "`\(key)` of less than \(limits.connections)")
+        }
+        for entry in root["upstreams"]?.entries ?? [] {
+            guard let upstream = upstreams[entry.key] else { continue }
+            // A product of two numbers of the conf file, neither beyond 65535.
+            let room = min(upstream.connections * upstream.streams, upstream.requests ?? .max)
+            // Of one place nobody can have half.
+            guard share >= room, room > 1 else { continue }
+            // Where neither is written, both are defaults, which fit.
+            let written = [(root["limits"], [key]), (entry.value, ["requests", "connections", "streams"])]
+                .lazy.flatMap { section, keys in keys.compactMap { section?[$0]?.place } }.first
+            reading.warn(
+                written ?? entry.keyPlace,
+                "one device may have all \(room) requests in flight that the upstream `\(entry.key)` allows:"
+                    + " `limits.\(key)` is \(share)",
+                expected: "`\(key)` of at most \(room / 2), half of them, so that other devices are served too")
+        }
+    }
+}
+
+/// Routes that let WebSockets through need room for them.
+enum TunnelCapacity {
+    /// - Parameter root: as written, for the places.
+    static func check(
+        _ routes: [RouteConfiguration], _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration,
+        in root: Item, _ reading: Reading
+    ) {
+        let allowing = routes.filter { $0.websocket == .allowed }
+        guard let first = allowing.first else { return }
+        if limits.tunnels == 0, let item = root["limits"] {
+            reading.warn(
+                item.place(of: "tunnels"),
+                "`tunnels` is 0, and the route `\(first.name)` says `websocket: allowed`: every WebSocket is refused",
+                expected: "at least 1, or no route with `websocket: allowed`")
+        }
+        var checked: Set<String> = []
+        for route in allowing where upstreams[route.upstream]?.speaks == .http2 {
+            guard checked.insert(route.upstream).inserted, let item = root["upstreams"]?[route.upstream] else {
+                continue
+            }
+            reading.refuse(
+                item.place(of: "protocol"),
+                "the route `\(route.name)` allows WebSockets, which are forwarded only by HTTP/1.1",
+                expected: "`protocol: http/1.1`, or `websocket: ignored`")
+        }
+        for route in allowing {
+            guard let upstream = upstreams[route.upstream], upstream.tunnels == 0,
+                checked.insert(route.upstream).inserted,
+                let item = root["upstreams"]?[route.upstream]
+            else { continue }
+            // Whichever of them it is that leaves one place.
+            let key =
+                upstream.requests == 1
+                ? "requests" : upstream.connections == 1 ? "connections" : "connections_per_server"
+            reading.refuse(
+                item.place(of: key),
+                "`\(key)` (1) leaves no connection for the WebSockets of the route `\(route.name)`, which may use half of them",
+                expected: "at least 2, or `websocket: ignored`")
+        }
+    }
+}
+
+/// Content that is collected is held until it is judged, so no route that does so may admit more than can be held.
+enum HeldContent {
+    /// - Parameter root: as written, for the places.
+    static func check(_ routes: [RouteConfiguration], _ limits: LimitsConfiguration, in root: Item, _ reading: Reading)
+    {
+        for (index, route) in routes.enumerated()
+        where route.require == .requestProof && route.body == .collect && route.contentLimit > limits.heldContent {
+            // Every route that was read stands in the file at its place.
+            guard let item = root["routes"]?.elements[index] else { continue }
+            reading.refuse(
+                item.place(of: "content_limit"),
+                "`content_limit` (\(SizeText.format(route.contentLimit))) is larger than `held_content` of `limits`"
+                    + " (\(SizeText.format(limits.heldContent)))",
+                expected:
+                    "at most \(SizeText.format(limits.heldContent)), because content is held until its proof is verified,"
+                    + " or `body: stream`")
+        }
+    }
+}

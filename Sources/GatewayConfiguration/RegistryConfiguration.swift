@@ -78,3 +78,148 @@ extension RegistryConfiguration {
         self.devices = devices
     }
 }
+
+/// A PostgreSQL database that holds the registry.
+public struct PostgreSQLConfiguration: Equatable, Sendable {
+    /// Names, addresses, or directories of Unix sockets, in the order they are tried; at least one, none twice.
+    public let hosts: [String]
+    public let port: Int
+    public let database: String
+    public let user: String
+    /// The file with the password; nil if the database asks for none.
+    public let passwordPath: String?
+    /// There unless every host is on the machine itself.
+    public let tls: TLS?
+
+    public struct TLS: Equatable, Sendable {
+        /// A PEM file.
+        public let authoritiesPath: String
+        /// Ours, PEM files; nil if the database asks for none.
+        public let certificatePath: String?
+        public let keyPath: String?
+    }
+}
+
+extension PostgreSQLConfiguration {
+    enum Keys {
+        static let hosts = Key(
+            "hosts", .distinct(.text(DatabaseHost.expected, DatabaseHost.parse), minimum: 1), whenMissing: .refused,
+            "The database servers, or the directory of a Unix socket; of several servers, the one that accepts writes is used."
+        )
+        static let port = Key(
+            "port", .integer(1...65_535), whenMissing: .means("5432"), "The port of all servers.")
+        static let database = Key(
+            "database", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
+            whenMissing: .means("attestgate"),
+            "The name of the database; its schema attestgate holds the tables.")
+        static let user = Key(
+            "user", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
+            whenMissing: .means("attestgate"),
+            "The role to connect as.")
+        static let passwordFile = Key(
+            "password_file", .secretFile("a readable file"), whenMissing: .allowed,
+            "The file with the role's password; only its owner may be able to read it.")
+        static let tls = Key(
+            "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
+            "The authentication of the servers; required for every host that is not on this machine.")
+
+        static let section = Section(
+            path: "registry.postgresql",
+            settings: [
+                hosts.setting, port.setting, database.setting, user.setting, passwordFile.setting, tls.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let hosts = reader.read(Keys.hosts)
+        let port = reader.read(Keys.port)
+        let database = reader.read(Keys.database)
+        let user = reader.read(Keys.user)
+        let passwordPath = reader.read(Keys.passwordFile)
+        let tls = reader.read(Keys.tls)
+        guard let hosts, let port, let database, let user, passwordPath != nil || !reader.has(Keys.passwordFile),
+            tls != nil || !reader.has(Keys.tls)
+        else { return nil }
+        if tls == nil, let remote = hosts.first(where: { !DatabaseHost.isLocal($0) }) {
+            reading.refuse(
+                reader.place(of: Keys.hosts),
+                "\(remote) is not authenticated, and the connection to it is not encrypted",
+                expected: "`tls`, or a host on this machine: a directory, such as /run/postgresql, or 127.0.0.1")
+            return nil
+        }
+        for host in hosts { reading.mention(.server(host), at: reader.place(of: Keys.hosts)) }
+        self.hosts = hosts
+        self.port = port
+        self.database = database
+        self.user = user
+        self.passwordPath = passwordPath
+        self.tls = tls
+    }
+}
+
+extension PostgreSQLConfiguration.TLS {
+    enum Keys {
+        static let authorities = Key(
+            "authorities", .file("a readable PEM file"), whenMissing: .refused,
+            "The authorities of the servers' certificates, which must also name the host.")
+        static let certificate = Key(
+            "certificate", .file("a readable PEM file"), whenMissing: .allowed,
+            "The gateway's client certificate, for databases that require one.")
+        static let key = Key(
+            "key", .keyFile("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
+
+        static let section = Section(
+            path: "registry.postgresql.tls", settings: [authorities.setting, certificate.setting, key.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let authoritiesPath = reader.read(Keys.authorities)
+        let certificatePath = reader.read(Keys.certificate)
+        let keyPath = reader.read(Keys.key)
+        if reader.has(Keys.certificate) != reader.has(Keys.key) {
+            let (there, missing) = reader.has(Keys.key) ? (Keys.key, "certificate") : (Keys.certificate, "key")
+            reading.refuse(
+                reader.place(of: there), "`\(there.setting.name)` requires `\(missing)`",
+                expected: "both `certificate` and `key`, or neither")
+            return nil
+        }
+        guard let authoritiesPath, certificatePath != nil || !reader.has(Keys.certificate),
+            keyPath != nil || !reader.has(Keys.key)
+        else { return nil }
+        self.authoritiesPath = authoritiesPath
+        self.certificatePath = certificatePath
+        self.keyPath = keyPath
+    }
+}
+
+/// Where a database server is, as libpq takes it: a comma would be two of them.
+private enum DatabaseHost {
+    static let expected = "a host: a name or address without a port, or the absolute path of a socket's directory"
+
+    static func parse(_ text: String) throws(InvalidValue) -> String {
+        if text.hasPrefix("/") {
+            guard !text.contains(",") else { throw InvalidValue("\(Printable.quoted(text)) has a comma") }
+            return text
+        }
+        let host = try HostName.parse(text)
+        return host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+    }
+
+    static func isLocal(_ host: String) -> Bool {
+        host.hasPrefix("/") || host == "localhost" || host == "::1" || host.hasPrefix("127.") && IPLiteral(host) != nil
+    }
+}
+
+private enum DatabaseName {
+    static let expected = "a name of at most 63 bytes"
+
+    static func parse(_ text: String) throws(InvalidValue) -> String {
+        // A name with = would be taken for a list of parameters.
+        guard !text.isEmpty, text.utf8.count <= 63, !text.contains("="), !text.hasPrefix("postgres://"),
+            !text.hasPrefix("postgresql://")
+        else { throw InvalidValue("\(Printable.quoted(text)) is not the name of a database or role") }
+        return text
+    }
+}

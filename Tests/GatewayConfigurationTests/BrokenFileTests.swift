@@ -23,3 +23,50 @@ struct BrokenFileTests {
         #expect(diagnostic.suggestion == file.suggestion, "\(diagnostic)")
     }
 }
+
+/// A conf file with one mistake, whose place is marked.
+struct BrokenFile: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    /// Without the mark.
+    let text: String
+    let line: Int
+    let column: Int
+    /// What the message must contain.
+    let message: String
+    let suggestion: String?
+
+    private static let mark = "▶"
+
+    /// The valid conf file, with one piece written differently.
+    init(
+        _ description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
+    ) {
+        self.init(description, Conf.valid(replacing: piece, by: other), message, suggestion: suggestion)
+    }
+
+    /// The file that demands request proofs, with one piece written differently.
+    init(
+        attested description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
+    ) {
+        self.init(description, Conf.attested(replacing: piece, by: other), message, suggestion: suggestion)
+    }
+
+    /// The file that enrols, with one piece written differently.
+    init(
+        enrolling description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
+    ) {
+        self.init(description, Conf.enrolling(replacing: piece, by: other), message, suggestion: suggestion)
+    }
+
+    init(_ description: String, _ marked: String, _ message: String, suggestion: String? = nil) {
+        let parts = marked.split(separator: Self.mark, omittingEmptySubsequences: false)
+        precondition(parts.count == 2, "one place is marked")
+        let lines = parts[0].split(separator: "\n", omittingEmptySubsequences: false)
+        testDescription = description
+        text = parts.joined()
+        line = lines.count
+        column = lines[lines.count - 1].unicodeScalars.count + 1
+        self.message = message
+        self.suggestion = suggestion
+    }
+}

@@ -153,3 +153,64 @@ struct DiagnosticTests {
         ConfigurationError(Conf.diagnostics(text), omitted: 0)?.description ?? "accepted"
     }
 }
+
+@Suite("Places of resources in the conf file")
+struct MentionsTests {
+    private static func place(_ subject: Subject, in text: String) throws -> String {
+        let diagnostic = try Conf.read(text).configuration.mentions.diagnostic(.error, of: subject, "it is at fault")
+        return diagnostic.description.split(separator: "\n").prefix(2).joined(separator: "|")
+    }
+
+    @Test(
+        "files, addresses and servers are found by what they are",
+        arguments: [
+            (Subject.file("conf/server.key"), "5:12", "    5 |       key: server.key"),
+            (.file("conf/ca.pem"), "7:21", "    7 |       authorities: [ca.pem]"),
+            (.address("127.0.0.1:8443"), "2:14", "    2 |   - address: 127.0.0.1:8443"),
+            (.server("127.0.0.1:9000"), "10:15", "   10 |     servers: [127.0.0.1:9000]"),
+            (.file("conf/registry.sqlite"), "26:9", "   26 |   path: registry.sqlite"),
+            (.address("127.0.0.1:8444"), "35:12", "   35 |   address: 127.0.0.1:8444"),
+            (.file("conf/login-next.pem"), "51:23", "   51 |     keys: [login.pem, login-next.pem]"),
+        ])
+    func found(subject: Subject, place: String, excerpt: String) throws {
+        #expect(
+            try Self.place(subject, in: Conf.enrolling)
+                == "conf/attestgate.yaml:\(place): error: it is at fault|\(excerpt)")
+    }
+
+    @Test("a resource that is not named concerns the whole file")
+    func unnamed() throws {
+        #expect(try Self.place(.file("other"), in: Conf.valid) == "conf/attestgate.yaml: error: it is at fault")
+    }
+}
+
+@Suite("Suggestions for misspelt names")
+struct SpellingTests {
+    @Test(
+        "missing, added, replaced and swapped letters count one each",
+        arguments: [
+            ("path", "path", 0), ("pth", "path", 1), ("paath", "path", 1), ("puth", "path", 1), ("ptah", "path", 1),
+            ("", "path", 4), ("host", "past", 2),
+        ])
+    func distance(from: String, to: String, distance: Int) {
+        #expect(Spelling.distance(Array(from), Array(to)) == distance)
+        #expect(Spelling.distance(Array(to), Array(from)) == distance)
+    }
+
+    @Test("the nearest name is suggested unless it is too far away")
+    func nearest() {
+        let keys = ["name", "host", "path", "content_limit"]
+        #expect(Spelling.nearest(to: "hots", among: keys) == "host")
+        #expect(Spelling.nearest(to: "contentLimit", among: keys) == "content_limit")
+        #expect(Spelling.nearest(to: "NAME", among: keys) == "name")
+        #expect(Spelling.nearest(to: "banana", among: keys) == nil)
+        #expect(Spelling.nearest(to: String(repeating: "n", count: 100_000), among: keys) == nil)
+    }
+
+    @Test("a word of another program suggests ours where ours is valid")
+    func others() {
+        #expect(Spelling.nearest(to: "warn", among: ["debug", "warning", "error"]) == "warning")
+        #expect(Spelling.nearest(to: "HTTP2", among: ["h2", "http/1.1"]) == "h2")
+        #expect(Spelling.nearest(to: "warn", among: ["debug", "error"]) == nil)
+    }
+}

@@ -34,7 +34,7 @@ struct ReferenceTests {
     @Test("the reference documents exactly the existing settings, each with its default")
     func documentsEverySetting() throws {
         let documented = try Self.documented()
-        let settings = Section.all.flatMap { section in
+        let settings = Configuration.sections.flatMap { section in
             section.settings.map { (path: section.path.isEmpty ? $0.name : "\(section.path).\($0.name)", setting: $0) }
         }
         #expect(Set(documented.keys) == Set(settings.map(\.path)))
@@ -50,18 +50,18 @@ struct ReferenceTests {
 
     @Test("every setting has a summary, and every section has each key once")
     func tables() {
-        for section in Section.all {
+        for section in Configuration.sections {
             #expect(Set(section.names).count == section.names.count)
             #expect(section.settings.allSatisfy { $0.summary.hasSuffix(".") && !$0.type.isEmpty })
         }
-        #expect(Set(Section.all.map(\.path)).count == Section.all.count)
+        #expect(Set(Configuration.sections.map(\.path)).count == Configuration.sections.count)
     }
 
     @Test("the reference states every range of the settings tables")
     func ranges() throws {
         let documented = try Self.documented()
         var rangeCount = 0
-        for section in Section.all {
+        for section in Configuration.sections {
             for setting in section.settings {
                 guard let range = setting.type.firstMatch(of: #/from (\S+ to [^\s:;]+)/#)?.1 else { continue }
                 let path = section.path.isEmpty ? setting.name : "\(section.path).\(setting.name)"
@@ -87,7 +87,7 @@ struct ReferenceTests {
         return line[..<mark.lowerBound] + rest
     }
 
-    private static let names = Set(Section.all.flatMap(\.names))
+    private static let names = Set(Configuration.sections.flatMap(\.names))
 
     /// The comment above every key where it stands first, by the path of the key; names of upstreams are left out. A key
     /// that is commented out counts as well.

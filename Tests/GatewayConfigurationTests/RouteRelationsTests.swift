@@ -43,7 +43,7 @@ struct RouteRelationsTests {
     @Test("a weaker route is a warning, not an error")
     func warning() throws {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
-        let reading = Reading(source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile)
+        let reading = Reading(source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile, top: Configuration.Keys.section)
         let routes = [Weaker("/", .certificate).route, Weaker("/admin", .device).route]
         RouteRelations.check(routes.map { (value: $0, item: root) }, reading)
         // Both have the same name here, which is refused: only the warning is of interest.

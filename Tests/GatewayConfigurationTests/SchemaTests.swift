@@ -15,8 +15,8 @@ struct SchemaTests {
     func sections() throws {
         let root = try Self.members(ConfigurationSchema.schema())
         let definitions = try Self.members(root["$defs"])
-        #expect(Set(definitions.keys) == Set(Section.all.map(\.path)).subtracting([""]))
-        for section in Section.all {
+        #expect(Set(definitions.keys) == Set(Configuration.sections.map(\.path)).subtracting([""]))
+        for section in Configuration.sections {
             let object = try section.path.isEmpty ? root : Self.members(definitions[section.path])
             #expect(object["additionalProperties"] == .flag(false))
             #expect(try Set(Self.members(object["properties"]).keys) == Set(section.names))
@@ -53,7 +53,7 @@ struct SchemaTests {
     @Test("no secret stands in the conf file: such settings name a file or a variable")
     func secrets() {
         let words = ["secret", "password", "passphrase", "token", "private", "credential"]
-        for section in Section.all {
+        for section in Configuration.sections {
             for setting in section.settings where words.contains(where: setting.name.contains) {
                 let isSection = !setting.shape.sections.isEmpty
                 let isPlace = setting.type.contains("file") || setting.type.contains("environment variable")

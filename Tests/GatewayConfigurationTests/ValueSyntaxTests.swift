@@ -125,7 +125,7 @@ struct ValueSyntaxTests {
 
     @Test("field names are read", arguments: [("X-User", "x-user"), ("x", "x"), ("X-1", "x-1")])
     func fields(text: String, name: String) throws {
-        #expect(try FieldName.parse(text) == name)
+        #expect(try ConfiguredFieldName.parse(text) == name)
     }
 
     @Test(
@@ -134,13 +134,13 @@ struct ValueSyntaxTests {
             "x-location", "authorization", "content-digest", "x-1", String(repeating: "x", count: 256),
         ])
     func components(text: String) throws {
-        #expect(try FieldName.parseComponent(text) == text)
+        #expect(try ConfiguredFieldName.parseComponent(text) == text)
     }
 
     @Test(
         "unusual field names are read", arguments: [("X.Custom", "x.custom"), ("x!#$%&'*+^`|~", "x!#$%&'*+^`|~")])
     func unusualFields(text: String, name: String) throws {
-        #expect(try FieldName.parseUnusual(text) == name)
+        #expect(try ConfiguredFieldName.parseUnusual(text) == name)
     }
 
     @Test(
@@ -150,7 +150,7 @@ struct ValueSyntaxTests {
             "X-HTTP-Method~Override", "x_host", "Content_Length", "if.match", "Transfer+Encoding", "Sec_WebSocket_Key",
         ])
     func noUnusualFields(text: String) {
-        #expect(throws: InvalidValue.self) { try FieldName.parseUnusual(text) }
+        #expect(throws: InvalidValue.self) { try ConfiguredFieldName.parseUnusual(text) }
     }
 
     @Test(
@@ -160,7 +160,7 @@ struct ValueSyntaxTests {
             "@method", "\"x\"", String(repeating: "x", count: 257),
         ])
     func noComponents(text: String) {
-        #expect(throws: InvalidValue.self) { try FieldName.parseComponent(text) }
+        #expect(throws: InvalidValue.self) { try ConfiguredFieldName.parseComponent(text) }
     }
 
     @Test(
@@ -184,6 +184,6 @@ struct ValueSyntaxTests {
 
     @Test("malformed field names are refused", arguments: ["", "a b", "a:", "ä", "a_b", "a.b", "Host", "TE"])
     func noFields(text: String) {
-        #expect(throws: InvalidValue.self) { try FieldName.parse(text) }
+        #expect(throws: InvalidValue.self) { try ConfiguredFieldName.parse(text) }
     }
 }

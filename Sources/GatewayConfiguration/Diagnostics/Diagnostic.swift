@@ -50,3 +50,165 @@ extension Diagnostic: CustomStringConvertible {
         return Printable.text("\(file)\(position): \(severity.rawValue): \(message)")
     }
 }
+
+/// The line a diagnostic speaks of, cut to a window when it is very long, and the underline that belongs below it.
+public struct Excerpt: Equatable, Sendable {
+    /// Fit to be printed: what would move a terminal's cursor is replaced, tabs stay.
+    public let text: String
+    /// Spaces and tabs up to the place, then `^~~~`.
+    let underline: String
+
+    /// Lines longer than this are cut: nobody reads a caret in column 90 000.
+    private static let window = 160
+    /// How much of a cut line is shown before the place.
+    private static let lead = 60
+    private static let ellipsis = "..."
+
+    /// - Parameter line: the whole line, without its end. The place may lie just behind its last scalar.
+    init(line whole: Substring.UnicodeScalarView, at place: Place) {
+        let line = Self.withoutPassphrase(whole)
+        let isLong = line.index(line.startIndex, offsetBy: Self.window, limitedBy: line.endIndex) != nil
+        let skipped = isLong ? max(0, place.column - 1 - Self.lead) : 0
+        let visible = Array(line.dropFirst(skipped).prefix(Self.window)).map(Printable.scalar)
+        let offset = min(place.column - 1 - skipped, visible.count)
+        let marked = visible[offset...].prefix(place.length)
+
+        let before = skipped > 0 ? Self.ellipsis : ""
+        let after = isLong && visible.count == Self.window ? Self.ellipsis : ""
+        text = before + String(String.UnicodeScalarView(visible)) + after
+        underline =
+            String(repeating: " ", count: before.count) + Self.blank(visible[..<offset]) + "^"
+            + String(repeating: "~", count: max(0, marked.reduce(0) { $0 + DisplayWidth.of($1) } - 1))
+    }
+
+    /// Diagnostics end up in logs. If the conf file contains a passphrase or a token, where only the path of one
+    /// belongs, the secret must not appear there too.
+    private static func withoutPassphrase(_ line: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
+        let text = Substring(line).lowercased()
+        let names = ["passphrase", "password", "token"]
+        guard names.contains(where: text.contains) else { return line }
+        // Keys are ASCII, but not all that may stand before them: so each is looked for in the line itself.
+        var rest = line
+        while let colon = rest.firstIndex(of: ":") {
+            let before = Substring(line[..<colon]).lowercased()
+            let key = before.split(whereSeparator: { " \t{,[-\"'".contains($0) }).last ?? ""
+            if names.contains(where: key.contains), !key.hasSuffix("_file") {
+                var cut = line[...colon]
+                cut.append(contentsOf: " \(ellipsis)".unicodeScalars)
+                return cut
+            }
+            rest = line[line.index(after: colon)...]
+        }
+        return line
+    }
+
+    /// White space exactly as wide as the text above it. A tab stays a tab: only the terminal knows how wide it is.
+    private static func blank(_ scalars: ArraySlice<Unicode.Scalar>) -> String {
+        scalars.reduce(into: "") { blank, scalar in
+            blank += scalar == "\t" ? "\t" : String(repeating: " ", count: DisplayWidth.of(scalar))
+        }
+    }
+}
+
+/// Where something stands in the conf file, or in one that it includes.
+public struct Place: Equatable, Sendable {
+    /// Which of these files, in the order they are read: the conf file itself is 0.
+    let source: Int
+    /// From 1.
+    public let line: Int
+    /// From 1, counted in Unicode scalars, as YAML counts: a tab is one, and so is an umlaut.
+    public let column: Int
+    /// How many scalars belong to it, at least 1; what the diagnostic underlines.
+    public let length: Int
+
+    init(line: Int, column: Int, length: Int = 1, source: Int = 0) {
+        self.source = source
+        self.line = max(line, 1)
+        self.column = max(column, 1)
+        self.length = max(length, 1)
+    }
+}
+
+extension Place: Comparable {
+    public static func < (left: Place, right: Place) -> Bool {
+        (left.source, left.line, left.column) < (right.source, right.line, right.column)
+    }
+}
+
+/// Why a conf file was refused: everything that was found wrong in it, in the order of the file.
+public struct ConfigurationError: Error, Equatable {
+    /// Never empty; at least one is an error. Warnings are among them, so that all can be corrected together.
+    public let diagnostics: [Diagnostic]
+    /// How many more were found and not kept.
+    public let omitted: Int
+
+    init(_ first: Diagnostic) {
+        diagnostics = [first]
+        omitted = 0
+    }
+
+    /// Nothing when no diagnostic is an error: then nothing was refused.
+    init?(_ diagnostics: [Diagnostic], omitted: Int) {
+        guard diagnostics.contains(where: { $0.severity == .error }) else { return nil }
+        self.diagnostics = diagnostics
+        self.omitted = omitted
+    }
+}
+
+extension ConfigurationError: CustomStringConvertible {
+    /// The diagnostics, an empty line between any two. Errors come first: after "nothing was reloaded", a reader takes
+    /// the next line for the reason.
+    public var description: String {
+        let errors = diagnostics.filter { $0.severity == .error }
+        let others = diagnostics.filter { $0.severity != .error }
+        var parts = (errors + others).map(\.description)
+        if omitted > 0 { parts.append("and \(omitted) more") }
+        return parts.joined(separator: "\n\n")
+    }
+}
+
+/// Text from a conf file, made fit for a terminal and for one line of a log.
+enum Printable {
+    /// A value in a message is cut after this many scalars.
+    private static let longest = 80
+
+    /// In backquotes, as diagnostics name keys and values.
+    static func quoted(_ value: String) -> String {
+        let head = value.unicodeScalars.prefix(longest)
+        let rest = head.endIndex == value.unicodeScalars.endIndex ? "" : "..."
+        return "`\(text(String(head)))\(rest)`"
+    }
+
+    static func text(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.map(scalar)))
+    }
+
+    /// Controls could move the cursor or hide text, and so could the marks that turn the direction of writing
+    /// (CVE-2021-42574): each becomes the replacement character. The tab is harmless.
+    static func scalar(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
+        if scalar == "\t" { return scalar }
+        switch scalar.value {
+        case 0..<0x20, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069, 0x200E, 0x200F, 0xFEFF: return "\u{FFFD}"
+        default: return scalar
+        }
+    }
+}
+
+/// How many columns of a terminal a scalar takes: 0 for what combines with the one before, 2 for East Asian wide
+/// forms (Unicode Standard Annex 11) and emoji, 1 for the rest.
+enum DisplayWidth {
+    static func of(_ scalar: Unicode.Scalar) -> Int {
+        if scalar.isASCII { return 1 }
+        switch scalar.properties.generalCategory {
+        case .nonspacingMark, .enclosingMark, .format: return 0
+        default: return wide.contains { $0.contains(scalar.value) } ? 2 : 1
+        }
+    }
+
+    /// The blocks of annex 11 that are wide as a whole; single wide scalars outside of them are not worth a table.
+    private static let wide: [ClosedRange<UInt32>] = [
+        0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x33FF, 0x3400...0x4DBF, 0x4E00...0x9FFF, 0xA000...0xA4CF,
+        0xA960...0xA97F, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6,
+        0x1F300...0x1F64F, 0x1F680...0x1F6FF, 0x1F900...0x1F9FF, 0x20000...0x2FFFD, 0x30000...0x3FFFD,
+    ]
+}

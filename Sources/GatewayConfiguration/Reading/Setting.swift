@@ -31,11 +31,8 @@ public struct Section: Equatable, Sendable {
     /// Names that keys had in earlier versions, and what they are called now.
     var former: [String: String] = [:]
 
-    /// Every section there is, as the tables name them, from the top: each once, and before those within it.
-    public static let all: [Section] = Configuration.Keys.section.withInner()
-
     /// Itself and all within it. One that stands at several places, as `tls` does, has one path.
-    private func withInner() -> [Section] {
+    func withInner() -> [Section] {
         var found = [self]
         for section in settings.flatMap(\.shape.sections) {
             found += section.withInner().filter { inner in !found.contains { $0.path == inner.path } }
@@ -54,11 +51,65 @@ public struct Section: Equatable, Sendable {
     }
 
     /// Where a key belongs that stands in the wrong section, to be read behind its name; nothing if that is nowhere or anywhere.
-    static func others(with key: String) -> String {
-        let paths = all.filter { $0.names.contains(key) }.map {
+    func sections(with key: String) -> String {
+        let paths = withInner().filter { $0.names.contains(key) }.map {
             $0.path.isEmpty ? "the top of the file" : "`\($0.path)`"
         }
         guard (1...3).contains(paths.count) else { return "" }
         return " here: it belongs to \(paths.joined(separator: " or "))"
     }
+}
+
+/// A row of a settings table together with the type its value is read as.
+struct Key<Value: Sendable>: Sendable {
+    let setting: Setting
+    let kind: Kind<Value>
+
+    init(
+        _ name: String, _ kind: Kind<Value>, unit: String? = nil, whenMissing absence: Setting.Absence,
+        _ summary: String
+    ) {
+        setting = Setting(
+            name: name, type: kind.expected, shape: kind.shape, unit: unit, absence: absence, summary: summary)
+        self.kind = kind
+    }
+}
+
+/// What a value looks like in the file, as far as that shows without reading it. The schema for editors has this form.
+public indirect enum Shape: Equatable, Sendable {
+    /// A plain decimal number.
+    case integer(ClosedRange<Int>)
+    /// Text; what fits `pattern`, a regular expression that JSON Schema and its readers understand, if there is one.
+    case text(pattern: String?)
+    /// One of these names.
+    case choice([String])
+    case list(of: Shape, minimum: Int, maximum: Int, isDistinct: Bool)
+    case section(Section)
+    /// A mapping of names, each of which fits `pattern`, to sections.
+    case named(Section, pattern: String)
+    /// Numbers with full stops between them: `1.2` is one number to editors, `1.2.3` is text.
+    case version
+    case either([Shape])
+
+    /// The sections directly below it.
+    var sections: [Section] {
+        switch self {
+        case .integer, .text, .choice, .version: []
+        case .section(let section), .named(let section, _): [section]
+        case .list(let element, _, _, _): element.sections
+        case .either(let shapes): shapes.flatMap(\.sections)
+        }
+    }
+
+    /// Whether a plain number can be it. Editors tell `60` and `'60'` apart, the conf file mostly does not.
+    var admitsNumber: Bool {
+        switch self {
+        case .integer, .version: true
+        case .text, .choice, .list, .section, .named: false
+        case .either(let shapes): shapes.contains(where: \.admitsNumber)
+        }
+    }
+
+    /// Text that may look like a number, as some ids do.
+    static let textOrNumber = Shape.either([.text(pattern: nil), .integer(0...Int.max)])
 }

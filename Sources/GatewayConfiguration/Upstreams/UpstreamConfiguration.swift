@@ -240,3 +240,120 @@ extension UpstreamConfiguration {
             expected: "`tls` in this upstream, or `plaintext: accepted` if the network to its servers is trusted")
     }
 }
+
+extension Kind where Value == [String: UpstreamConfiguration] {
+    /// At least one, by name.
+    static var upstreams: Kind {
+        let expected = "a mapping of at least one name to an upstream"
+        let shape = Shape.named(UpstreamConfiguration.Keys.section, pattern: ConfiguredName.pattern)
+        return Kind(expected: expected, shape: shape) { item, reading in
+            guard case .mapping(let entries) = item.content else {
+                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                return nil
+            }
+            guard !entries.isEmpty else {
+                reading.refuse(item.place, "the mapping is empty", expected: expected)
+                return nil
+            }
+            var upstreams: [String: UpstreamConfiguration] = [:]
+            for entry in entries {
+                do throws(InvalidValue) {
+                    let name = try ConfiguredName.parse(entry.key)
+                    upstreams[name] = read(entry, reading)
+                } catch {
+                    reading.refuse(
+                        entry.keyPlace, error.message, expected: ConfiguredName.expected, suggestion: error.suggestion)
+                }
+            }
+            return upstreams.count == entries.count ? upstreams : nil
+        }
+    }
+
+    private static func read(_ entry: Item.Entry, _ reading: Reading) -> UpstreamConfiguration? {
+        guard !entry.value.isNothing else {
+            reading.refuse(
+                entry.keyPlace, "the upstream \(Printable.quoted(entry.key)) has no settings",
+                expected: "a mapping with: \(UpstreamConfiguration.Keys.section.names.joined(separator: ", "))")
+            return nil
+        }
+        return UpstreamConfiguration(entry.value, reading)
+    }
+}
+
+/// Where nothing may be forwarded to: listeners of our own, which would take requests of the gateway for those of an
+/// operator or a phone, or send them round and round; and addresses that belong to no host. Names are checked when they
+/// are resolved.
+struct OwnAddresses {
+    private let listeners: [(address: ServerAddress, purpose: String)]
+
+    init(
+        _ listeners: [ListenerConfiguration], _ enrolment: EnrolmentConfiguration?,
+        _ administration: AdministrationConfiguration?
+    ) {
+        self.listeners =
+            listeners.map { ($0.address, "a listener of the gateway itself") }
+            + [enrolment].compactMap(\.self).map { ($0.address, "the listener of enrolment") }
+            + (administration?.listeners ?? []).map { ($0.address, "a listener of the administration") }
+    }
+
+    /// - Parameter root: where the settings stand. It looks at the servers as they are written.
+    func check(in root: Item, _ reading: Reading) {
+        for upstream in root["upstreams"]?.entries ?? [] {
+            for item in upstream.value["servers"]?.elements ?? [] {
+                guard let text = item.text, let server = try? ServerAddress.parse(text) else { continue }
+                if let objection = objection(to: server) {
+                    reading.refuse(item.place, "\(server) \(objection)", expected: "the address of a service")
+                }
+            }
+        }
+    }
+
+    private func objection(to server: ServerAddress) -> String? {
+        // ::ffff:127.0.0.1 leads where 127.0.0.1 does.
+        let literal = server.isLiteral ? IPLiteral(server.host)?.unmapped : nil
+        if let literal {
+            if literal.isUnspecified { return "is not the address of a machine" }
+            if literal.isForMany { return "is a multicast address" }
+        }
+        let listener = listeners.first { listener, _ in
+            guard listener.port == server.port else { return false }
+            guard let own = IPLiteral(listener.host) else { return false }
+            if own.octets == literal?.octets { return true }
+            // `localhost` is both kinds of loopback.
+            if let literal { return literal.isLoopback && own.isUnspecified && own.isIPv6 == literal.isIPv6 }
+            return server.isLoopback && (own.isUnspecified || own.text == "127.0.0.1" || own.text == "::1")
+        }
+        return listener.map { "is \($0.purpose)" }
+    }
+}
+
+/// What holds between routes and upstreams. It looks at the file as written, so that a route with another mistake
+/// still counts as one that uses its upstream.
+enum UpstreamReferences {
+    static func check(_ root: Item, _ reading: Reading) {
+        let names = root["upstreams"]?.entries.map(\.key) ?? []
+        // Without upstreams there is one mistake, reported already, not one for every route.
+        guard !names.isEmpty else { return }
+        let routes = root["routes"]?.elements ?? []
+        let references = routes.compactMap { $0["upstream"] }
+        let known = Set(names)
+        var used: Set<String> = []
+        // As much a mistake, and reported.
+        var hasUnknown = references.count < routes.count
+        for reference in references {
+            guard let name = reference.text else { continue }
+            used.insert(name)
+            guard !known.contains(name) else { continue }
+            hasUnknown = true
+            reading.refuse(
+                reference.place, "there is no upstream \(Printable.quoted(name))",
+                expected: "one of: \(names.prefix(20).joined(separator: ", "))",
+                suggestion: Spelling.nearest(to: name, among: names))
+        }
+        // A misspelt reference, or none, makes an upstream look unused; saying both would only distract.
+        guard !hasUnknown else { return }
+        for entry in root["upstreams"]?.entries ?? [] where !used.contains(entry.key) && ConfiguredName.isName(entry.key) {
+            reading.warn(entry.keyPlace, "no route uses the upstream \(Printable.quoted(entry.key))")
+        }
+    }
+}

@@ -10,7 +10,7 @@ public enum ConfigurationSchema {
         if !isPart, let required {
             // What is included may say it.
             members["if"] = .object([
-                "not": .object(["required": .list([.text(Configuration.Keys.include.setting.name)])])
+                "not": .object(["required": .list([.text(Inclusion.key.setting.name)])])
             ])
             members["then"] = .object(["required": required])
         }
@@ -19,7 +19,7 @@ public enum ConfigurationSchema {
             isPart ? "A part of an AttestGate configuration file" : "An AttestGate configuration file")
         members["$defs"] = .object(
             Dictionary(
-                uniqueKeysWithValues: Section.all.filter { $0.path != top.path }.map {
+                uniqueKeysWithValues: Configuration.sections.filter { $0.path != top.path }.map {
                     ($0.path, .object(Self.members(of: $0)))
                 }))
         return .object(members)
@@ -76,7 +76,7 @@ public enum ConfigurationSchema {
 
     /// A default in JSON, from how the conf file would write it.
     private static func standard(_ text: String, _ shape: Shape) -> SchemaValue? {
-        let reading = Reading(source: SourceText(file: "", text: text), files: .unquestioned)
+        let reading = Reading(source: SourceText(file: "", text: text), files: .unquestioned, top: Configuration.Keys.section)
         return Document.standard(text, at: Place(line: 1, column: 1), reading).map { value(of: $0, shape) }
     }
 
@@ -96,4 +96,28 @@ public enum ConfigurationSchema {
         case .refused: preconditionFailure("a default that cannot be read")
         }
     }
+}
+
+/// A value of JSON.
+public indirect enum SchemaValue: Equatable, Sendable, Encodable {
+    case text(String)
+    case integer(Int)
+    case flag(Bool)
+    case list([SchemaValue])
+    case object([String: SchemaValue])
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .text(let text): try container.encode(text)
+        case .integer(let number): try container.encode(number)
+        case .flag(let flag): try container.encode(flag)
+        case .list(let values): try container.encode(values)
+        case .object(let members): try container.encode(members)
+        }
+    }
+}
+
+extension SchemaValue: ExpressibleByStringLiteral {
+    public init(stringLiteral text: String) { self = .text(text) }
 }

@@ -72,3 +72,71 @@ extension Kind where Value == ServiceURL {
         }
     }
 }
+
+/// Where a service is that is asked something: a URL with `https`, or with `http` where nothing leaves the machine.
+public struct OutboundURL: Hashable, Sendable {
+    /// As it stands in the file.
+    public let text: String
+    /// Whether TLS is spoken.
+    public let isEncrypted: Bool
+    public let server: ServerAddress
+    /// What `Host` says: the port is left out where it is the usual one.
+    public let authority: String
+    /// What comes before the paths of the service: nothing, or a slash and more, without one at the end.
+    public let path: String
+
+    static func parse(_ text: String) throws(InvalidValue) -> OutboundURL {
+        let isPlain = text.hasPrefix("http://")
+        let scheme = isPlain ? "http://" : "https://"
+        _ = try ServiceURL.parse(text, scheme: scheme, mayEndWithSlash: false)
+        let rest = String(text.dropFirst(scheme.count))
+        let authority = String(rest.prefix { $0 != "/" })
+        let hasPort = authority.contains(":") && !authority.hasSuffix("]")
+        let server = try ServerAddress.parse(hasPort ? authority : "\(authority):\(isPlain ? 80 : 443)")
+        guard !isPlain || server.isLoopback else {
+            throw InvalidValue("\(Printable.quoted(text)) would be called unencrypted", suggestion: "https://" + rest)
+        }
+        return OutboundURL(
+            text: text, isEncrypted: !isPlain, server: server, authority: authority,
+            path: String(rest.dropFirst(authority.count)))
+    }
+}
+
+extension Kind where Value == OutboundURL {
+    static var outboundURL: Kind {
+        .text(
+            "an https URL without a slash at the end, or an http URL of this machine",
+            matching: "^https?://.*[^/]$",
+            OutboundURL.parse)
+    }
+}
+
+/// The beginning of a URI. It is put into JSON as it stands, so it has nothing that would need escaping there.
+enum URIPrefix {
+    static let expected = "the beginning of a URI, for example https://example.org/denials#"
+
+    static func parse(_ text: String) throws(InvalidValue) -> String {
+        guard text.utf8.count <= 1024, let colon = text.firstIndex(of: ":") else {
+            throw InvalidValue("\(Printable.quoted(text)) is not the beginning of a URI")
+        }
+        let scheme = text[..<colon].utf8
+        guard let first = scheme.first, isLetter(first),
+            scheme.allSatisfy({ isLetter($0) || isDigit($0) || "+-.".utf8.contains($0) })
+        else {
+            throw InvalidValue("\(Printable.quoted(text)) has no scheme")
+        }
+        guard text.utf8.allSatisfy({ isLetter($0) || isDigit($0) || "-._~:/?#[]@!$&'()*+,;=%".utf8.contains($0) })
+        else {
+            throw InvalidValue("\(Printable.quoted(text)) has characters that a URI cannot contain")
+        }
+        return text
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+    }
+}

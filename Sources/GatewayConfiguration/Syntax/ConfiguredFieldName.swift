@@ -1,7 +1,7 @@
 internal import Vocabulary
 
 /// Names of request fields, in lower case: those to be removed or forwarded, and those that a proof must cover.
-enum FieldName {
+enum ConfiguredFieldName {
     static let expected = "the name of a request field that is not part of the message framing"
     static let expectedComponent = "the name of a request field in lower case that is not part of the message framing"
     static let expectedForwarded = "the name of a request field that is otherwise removed or refused"
@@ -84,13 +84,13 @@ enum FieldName {
         }
     }
 
-    private static func isPlain(_ text: String) -> Bool { text.lowercased().utf8.allSatisfy(Name.isCharacter) }
+    private static func isPlain(_ text: String) -> Bool { text.lowercased().utf8.allSatisfy(ConfiguredName.isCharacter) }
 
     /// RFC 9110 section 5.6.2 tchar.
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-        default: Name.isCharacter(byte) || "!#$%&'*+.^_`|~".utf8.contains(byte)
+        default: ConfiguredName.isCharacter(byte) || "!#$%&'*+.^_`|~".utf8.contains(byte)
         }
     }
 }
