@@ -1,8 +1,8 @@
 /// The administration interface of the running gateway.
 public struct AdministrationConfiguration: Equatable, Sendable {
-    /// Of a Unix socket, at most 107 bytes; its directory is there.
+    /// The path of the Unix socket, at most 107 bytes. Its directory exists.
     public let socketPath: String
-    /// TCP addresses, each of them there once.
+    /// The TCP addresses that serve the interface too, each listed once.
     public let listeners: [AdministrationListenerConfiguration]
 }
 
@@ -46,36 +46,35 @@ extension Kind where Value == String {
     }
 }
 
-/// A TCP address on which the administration is served. A client that can connect must also present a token, a
-/// certificate, or both.
+/// A TCP address that serves the administration interface. A client must present a token, a certificate, or both.
 public struct AdministrationListenerConfiguration: Equatable, Sendable {
-    /// A literal address, none of the gateway's own listeners.
+    /// A literal address that differs from the gateway's own listeners.
     public let address: ServerAddress
     /// The file with the token that every request must carry. Without one, clients must have certificates.
     public let tokenPath: String?
-    /// What the Host field may be besides the address and `localhost` with its port.
+    /// Accepted values of the Host field besides the address and `localhost` with its port.
     public let hosts: [ServerAddress]
-    /// There unless the address is on the machine itself.
+    /// TLS of the listener. Only an address of this machine may go without.
     public let tls: TLS?
-    /// What those may do who show token or certificate.
+    /// The operations that authenticated clients may use.
     public let level: Level
 
     public enum Level: String, CaseIterable, Sendable {
-        /// Everything.
+        /// All operations.
         case admin
-        /// Look at everything, and change nothing.
+        /// Operations that read; none that change anything.
         case view
-        /// Metrics and health alone.
+        /// Only metrics and health.
         case metrics
     }
 
     public struct TLS: Equatable, Sendable {
-        /// A PEM file, leaf first.
+        /// The path of a PEM file, leaf first.
         public let certificatePath: String
-        /// A PEM file.
+        /// The path of a PEM file.
         public let keyPath: String
         public let policy: TLSPolicyName
-        /// PEM files, at least one; nil if clients are asked for no certificate.
+        /// The paths of PEM files, at least one. Nil if clients need no certificate.
         public let authoritiesPaths: [String]?
     }
 }
@@ -141,7 +140,7 @@ extension AdministrationListenerConfiguration {
 }
 
 extension AdministrationListenerConfiguration.Level {
-    /// What it lets somebody do, in words.
+    /// The operations of the level, for a message.
     fileprivate var deed: String {
         switch self {
         case .admin: "administer the gateway"
@@ -209,7 +208,7 @@ extension ListenerConfiguration.Clients {
 }
 
 extension Kind where Value == [AdministrationListenerConfiguration] {
-    /// No address twice.
+    /// A list of listeners in which no address occurs twice.
     static var administrationListeners: Kind {
         .list(
             of: .section(AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.init),
@@ -231,9 +230,12 @@ extension Kind where Value == [AdministrationListenerConfiguration] {
     }
 }
 
-/// What clients of the gateway reach, and what they have, administers nothing.
+/// Separation of the administration interface from the gateway's clients: neither their listeners nor their
+/// certificates give access to it.
 enum AdministrationSeparation {
-    /// - Parameter root: where the settings stand.
+    /// Refuses listeners whose address or authorities clients of the gateway use.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
         _ administration: AdministrationConfiguration, _ listeners: [ListenerConfiguration],
         _ enrolment: EnrolmentConfiguration?, in root: Item, _ reading: Reading

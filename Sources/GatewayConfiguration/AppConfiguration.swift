@@ -1,27 +1,28 @@
 public import Vocabulary
 
-/// An app whose devices may be registered, and how their statements are judged.
+/// An app whose devices may be registered, and the requirements on its attestations.
 public struct AppConfiguration: Equatable, Sendable {
     public let id: AppID
     public let environment: Environment
     public let counter: CounterRule
-    /// Of those that are enrolled; a device that an operator adds has none.
+    /// The requirements on attestations at enrolment. They do not concern a device that an operator adds.
     public let attestation: AttestationDemands
 
     /// The environment in which the app's keys are attested.
     public enum Environment: String, CaseIterable, Sendable {
         case production
-        /// Apple's servers for apps that are being developed; their keys prove no published app.
+        /// Apple's environment for apps under development. Its keys prove no published app.
         case development
-        /// Software phones with an authority of their own, never Apple's: for tests and demonstrations only.
+        /// Simulated phones with an authority of their own: for tests and demonstrations only.
         case simulator
     }
 
     /// The rule for a device's counter values; each value is accepted once.
     public enum CounterRule: Equatable, Sendable {
-        /// Apple's rule: only values above the highest.
+        /// Apple's rule: only values above the highest one.
         case strict
-        /// Values at most this far behind the highest too, so that parallel requests may overtake each other. 1 to 1024.
+        /// Also values at most this far below the highest, so that parallel requests may overtake each other. 1 to
+        /// 1024.
         case window(Int)
     }
 }
@@ -62,7 +63,7 @@ extension Kind where Value == AppID {
 }
 
 extension Kind where Value == [AppConfiguration] {
-    /// May be empty; no app twice.
+    /// A list that may be empty and has no app twice.
     static var apps: Kind {
         .list(of: .section(AppConfiguration.Keys.section, AppConfiguration.init), minimum: 0) { apps, reading in
             var places: [AppID: Place] = [:]
@@ -85,14 +86,14 @@ extension Kind where Value == [AppConfiguration] {
     }
 }
 
-/// Rules for counters as the conf file writes them: `strict`, `window 64`.
+/// The notation of counter rules: `strict`, `window 64`.
 enum CounterRuleText {
-    /// As many values as the registry remembers of each device.
+    /// The window sizes. The registry stores at most this many values of each device.
     private static let windows = 1...1024
 
     static let expected = "`strict`, or `window N` with N from \(windows.lowerBound) to \(windows.upperBound)"
 
-    /// As a regular expression.
+    /// A regular expression that every rule matches.
     static let pattern = "^(strict|window [1-9][0-9]{0,3})$"
 
     static func parse(_ text: String) throws(InvalidValue) -> AppConfiguration.CounterRule {
@@ -108,17 +109,17 @@ enum CounterRuleText {
     }
 }
 
-/// Ids of apps as the conf file writes them.
+/// The notation of app ids.
 enum AppIDText {
     static let expected =
         "an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app"
 
-    /// What all of them fit, as a regular expression.
+    /// A regular expression that every id matches.
     static let pattern = "^[A-Z0-9]{10}\\.[A-Za-z0-9._-]+$"
 
     static func parse(_ text: String) throws(InvalidValue) -> AppID {
         guard let id = AppID(text) else {
-            // Case counts in the bundle id, but the prefix has only capitals.
+            // The bundle id is case-sensitive; the prefix has only capitals.
             let prefix = text.prefix { $0 != "." }
             let capitals = prefix.uppercased() + text.dropFirst(prefix.count)
             throw InvalidValue(
@@ -128,12 +129,14 @@ enum AppIDText {
     }
 }
 
-/// Checks between routes, apps and the registry. They read the file as written, so that a route with another mistake is
-/// still checked for its level and its apps.
+/// Checks between routes, apps and the registry.
+///
+/// They read the file as written. So the level and the apps of a route are checked even if the route has another
+/// mistake.
 enum AppReferences {
     static func check(_ root: Item, _ reading: Reading) {
         let lacking = lacking(in: root)
-        // An id that is not readable is reported already; references to it are no further mistake.
+        // An unreadable id is already reported; references to it are no further mistake.
         let ids = root["apps"]?.elements.map { $0["id"]?.text.flatMap { AppID($0) } } ?? []
         let known = ids.contains(nil) ? [] : ids.compactMap(\.self)
         for listener in root["listeners"]?.elements ?? [] where !lacking.isEmpty {
@@ -150,8 +153,8 @@ enum AppReferences {
         }
     }
 
-    /// What of the two sections there is too little of, as it is said to an operator. A section that is there but
-    /// refused counts: that is a mistake of its own.
+    /// Returns the sections among `apps` and `registry` that are missing, in the words of a message. A section that
+    /// exists but is refused does not count as missing.
     static func lacking(in root: Item) -> [String] {
         var lacking: [String] = []
         if root["registry"] == nil { lacking.append("a section `registry`") }
@@ -163,16 +166,17 @@ enum AppReferences {
         return lacking
     }
 
-    /// Nothing when the route, or its `require`, is refused.
+    /// Returns the level of a route, or nil if the route or its `require` is refused.
     private static func level(of route: Item) -> RouteConfiguration.Requirement? {
         guard case .mapping = route.content else { return nil }
         guard let require = route["require"] else { return .standard }
         return require.text.flatMap { RouteConfiguration.Requirement(rawValue: $0) }
     }
 
-    /// A self-signed certificate says nothing by itself.
+    /// Refuses self-signed certificates where apps or a registry are missing. By itself, such a certificate proves
+    /// nothing.
     ///
-    /// - Parameter host: or a listener.
+    /// - Parameter host: a host or a listener.
     private static func checkAcceptance(of host: Item, _ lacking: [String], _ reading: Reading) {
         let words = host["clients"]?["accept"]?.elements ?? []
         guard let item = words.first(where: { $0.text == ListenerConfiguration.Clients.Acceptance.registered.rawValue })
@@ -182,7 +186,7 @@ enum AppReferences {
             expected: "\(lacking.joined(separator: " and ")), or `accept: [issued]`")
     }
 
-    /// A level that cannot be enforced is refused, never weakened: the default too.
+    /// Refuses a level that cannot be enforced, the default included. Nothing is weakened silently.
     private static func refuse(
         _ require: RouteConfiguration.Requirement, of route: Item, _ lacking: [String], _ reading: Reading
     ) {

@@ -1,24 +1,25 @@
 public import Vocabulary
 
-/// What is demanded of an app's attestation when a device is enrolled, besides that it is genuine.
+/// The requirements on an app's attestation at enrolment, besides being genuine.
 public struct AttestationDemands: Equatable, Sendable {
-    /// At least one, each once.
+    /// At least one platform, each once.
     public let platforms: [Platform]
-    /// At least one; nil for every category, which is what software phones have without the key.
+    /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set.
     public let validationCategories: Set<ValidationCategory>?
     public let minimumBundleVersion: BundleVersion?
-    /// Of the system that made the attestation; nil for every one.
+    /// The minimum version of the system that makes the attestation. Nil for any version.
     public let minimumSystem: SystemVersion?
-    /// What it means that a statement says neither category nor version.
+    /// The treatment of a statement with neither category nor version.
     public let absentExtensions: AbsentExtensions
     public let clientData: ClientData
     public let receipt: Receipt
-    /// The certificate that attestations of software phones lead to, a PEM file. Nil for all others, which lead to Apple's.
+    /// The path of a PEM file with the root of simulated phones' attestations. Nil for other apps: they use Apple's
+    /// root.
     public let rootPath: String?
 
     /// The systems on which the app may run.
     public enum Platform: String, CaseIterable, Sendable {
-        /// iPadOS too.
+        /// iOS and iPadOS.
         case ios
         case macos
         case tvos
@@ -26,12 +27,12 @@ public struct AttestationDemands: Equatable, Sendable {
         case visionos
     }
 
-    /// How the app came to be trusted by the system it was launched on: Apple's number.
+    /// The reason for which the system trusts the app, as Apple's number.
     public struct ValidationCategory: Hashable, Sendable {
         public let number: UInt32
     }
 
-    /// One to eight numbers of at most 18 digits, with full stops between them.
+    /// One to eight numbers of at most 18 digits, separated by full stops.
     public struct BundleVersion: Hashable, Sendable {
         public let text: String
     }
@@ -41,7 +42,7 @@ public struct AttestationDemands: Equatable, Sendable {
         case refuse
     }
 
-    /// What the app hands to `attestKey(_:clientDataHash:)`.
+    /// The value that the app passes to `attestKey(_:clientDataHash:)`.
     public enum ClientData: String, CaseIterable, Sendable {
         case nonceAndTag = "nonce-and-tag"
         case nonce
@@ -50,7 +51,7 @@ public struct AttestationDemands: Equatable, Sendable {
 
     public enum Receipt: Equatable, Sendable {
         case optional
-        /// The highest risk metric that is let in; nil for every one.
+        /// The highest accepted risk metric. Nil for any.
         case required(maximumRisk: UInt32?)
 
         enum Name: String, CaseIterable, Sendable {
@@ -61,7 +62,7 @@ public struct AttestationDemands: Equatable, Sendable {
 }
 
 extension AttestationDemands {
-    /// Keys of the section of an app, among others.
+    /// The keys that stand in the section of an app.
     enum Keys {
         static let platforms = Key(
             "platforms", .distinct(.choice as Kind<Platform>, minimum: 1), whenMissing: .means("[ios]"),
@@ -97,7 +98,12 @@ extension AttestationDemands {
         ]
     }
 
-    /// - Parameter environment: the app's; nil if it is refused.
+    /// Reads the requirements from the section of an app.
+    ///
+    /// - Parameters:
+    ///   - reader: the reader of the app's section.
+    ///   - environment: the app's environment. Nil if it is refused.
+    ///   - reading: the reading of the file.
     init?(_ reader: SectionReader, _ environment: AppConfiguration.Environment?, _ reading: Reading) {
         let platforms = reader.read(Keys.platforms)
         let categories = reader.read(Keys.validationCategories)
@@ -132,13 +138,13 @@ extension AttestationDemands {
         self.rootPath = rootPath
     }
 
-    /// What an app of this environment can honestly be.
+    /// Returns the categories that an app of this environment can have.
     private static func fitting(
         _ environment: AppConfiguration.Environment, _ platforms: [Platform]
     ) -> Set<ValidationCategory>? {
         switch environment {
         case .production:
-            // Only on macOS is there a way besides three.
+            // Only macOS has a further category besides these three.
             platforms.contains(.macos)
                 ? [.testFlight, .appStore, .enterprise, .developerID] : [.testFlight, .appStore, .enterprise]
         case .development: [.development]
@@ -169,7 +175,7 @@ extension AttestationDemands.ValidationCategory {
     static let enterprise = Self(number: 5)
     static let developerID = Self(number: 6)
 
-    /// Apple's numbers, by the names the conf file has for them.
+    /// The names of Apple's numbers in the conf file.
     static let names: [(name: String, category: Self)] = [
         ("operating-system", Self(number: 1)), ("testflight", testFlight), ("development", development),
         ("app-store", appStore), ("enterprise", enterprise), ("developer-id", developerID), ("other", Self(number: 10)),

@@ -1,24 +1,24 @@
 internal import Vocabulary
 
-/// All that an operator decides, read completely from one conf file or not at all.
+/// The complete configuration that one conf file describes.
 public struct Configuration: Equatable, Sendable {
-    /// Of the process that the configuration was read for.
+    /// The role of the process for which the file was read.
     public let role: Role
     public let workers: Workers
-    /// How often files are looked at for a change; nil if never.
+    /// The interval at which files are checked for changes. Nil if they are not.
     public let watch: Duration?
-    /// At least one; no address twice.
+    /// At least one listener; no address twice.
     public let listeners: [ListenerConfiguration]
-    /// By name.
+    /// The upstreams by name.
     public let upstreams: [String: UpstreamConfiguration]
     public let resolver: ResolverConfiguration
-    /// At least one; every name once; every upstream exists.
+    /// At least one route. Names are unique, and every upstream exists.
     public let routes: [RouteConfiguration]
-    /// No app twice; at least one if a route demands more than a certificate.
+    /// The apps, each once. At least one if a route requires more than a certificate.
     public let apps: [AppConfiguration]
-    /// There if a route demands more than a certificate.
+    /// The registry. Present if a route requires more than a certificate.
     public let registry: RegistryConfiguration?
-    /// There if devices can be enrolled; then so are a registry and apps. Whether this process does it is the role's to say.
+    /// Enrolment. If present, so are a registry and apps. The role decides whether this process enrols.
     public let enrolment: EnrolmentConfiguration?
     public let administration: AdministrationConfiguration?
     public let proof: ProofConfiguration
@@ -26,33 +26,36 @@ public struct Configuration: Equatable, Sendable {
     public let timeouts: TimeoutsConfiguration
     /// Names of request fields that are always removed, in lower case.
     public let strippedFields: [String]
-    /// Names of request fields that are forwarded although others like them are removed or refused, in lower case.
+    /// Names of request fields that are forwarded although such fields are otherwise removed or refused, in lower case.
     public let forwardedFields: [String]
     public let log: LogConfiguration
-    /// Nil if no spans are exported.
+    /// The export of spans. Nil if none are exported.
     public let tracing: TracingConfiguration?
-    /// What `error_uri` of a denial begins with.
+    /// The prefix of `error_uri` in denials.
     public let denialURI: String
-    /// Where all of this names files, addresses and servers.
+    /// The places where the file names files, addresses and servers.
     public let mentions: SourceReferences
 
     public enum Workers: Equatable, Sendable {
-        /// One for each processor.
+        /// One worker for each processor.
         case automatic
         case exactly(Int)
     }
 }
 
 extension Configuration {
-    /// Reads a conf file. Relative paths in it are meant from the directory it lies in.
+    /// Reads a conf file. Relative paths in the file start at its directory.
     ///
-    /// - Parameter role: files that only another role needs are not looked at.
-    /// - Returns: the configuration, and what is doubtful in it.
-    /// - Throws: everything that is wrong with the file.
+    /// - Parameters:
+    ///   - path: the path of the file.
+    ///   - files: the file system.
+    ///   - role: the role of the process. Files that only another role uses are not checked.
+    /// - Returns: the configuration and the warnings.
+    /// - Throws: a ``ConfigurationError`` with every diagnostic.
     public static func load(
         path: String, files: FileInspector = .system, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
-        // One byte more than is taken, to tell a file that is too large from one that just fits.
+        // One byte more than the limit tells a file that is too large from one that just fits.
         switch FileReader.read(path, atMost: SourceGuard.largestFile + 1) {
         case .success(let bytes): return try parse(bytes, path: path, files: files, role: role)
         case .failure(let reason):
@@ -63,8 +66,8 @@ extension Configuration {
         }
     }
 
-    /// The administration socket of a running gateway, according to a file that may otherwise be wrong. A user who asks
-    /// the gateway to load the file expects the answer from the gateway.
+    /// Returns the path of a running gateway's administration socket. The rest of the file may be invalid: a user who
+    /// asks the gateway to reload expects the gateway to report that.
     ///
     /// - Returns: nil if the file cannot be read that far, or names no socket.
     public static func administrationSocket(path: String) -> String? {
@@ -72,13 +75,21 @@ extension Configuration {
             let text = try? SourceGuard.text(of: bytes, file: path)
         else { return nil }
         let reading = Reading(source: text, files: .system, top: Keys.section)
-        // A file that is included may be wrong, too.
+        // An included file may be invalid, too.
         let root = Inclusion.root(reading) ?? Document.root(reading, of: reading.source)
         let socket = root?["administration"]?["socket"]
         return socket.flatMap { item in item.text.map { reading.resolve(path: $0, at: item.place) } }
     }
 
-    /// `load` for the bytes of a conf file. Touches the file system through `files` only.
+    /// Parses the bytes of a conf file. Uses the file system only through `files`.
+    ///
+    /// - Parameters:
+    ///   - bytes: the text of the file.
+    ///   - path: the path of the file.
+    ///   - files: the file system.
+    ///   - role: the role of the process.
+    /// - Returns: the configuration and the warnings.
+    /// - Throws: a ``ConfigurationError`` with every diagnostic.
     public static func parse(
         _ bytes: [UInt8], path: String, files: FileInspector, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
@@ -140,7 +151,8 @@ extension Configuration {
             whenMissing: .means("[]"),
             "Request fields to remove, in addition to those that are always removed.")
         static let forwardHeaders = Key(
-            "forward_headers", .distinct(.text(ConfiguredFieldName.expectedForwarded, ConfiguredFieldName.parseForwarded), minimum: 0),
+            "forward_headers",
+            .distinct(.text(ConfiguredFieldName.expectedForwarded, ConfiguredFieldName.parseForwarded), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields to forward although they are otherwise removed or refused.")
         static let log = Key(
@@ -157,7 +169,8 @@ extension Configuration {
         static let section = Section(
             path: "",
             settings: [
-                Inclusion.key.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
+                Inclusion.key.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting,
+                resolver.setting,
                 routes.setting, apps.setting, registry.setting, enrolment.setting, administration.setting,
                 proof.setting, limits.setting,
                 timeouts.setting, stripHeaders.setting, forwardHeaders.setting, log.setting, tracing.setting,
@@ -260,9 +273,9 @@ extension Kind where Value == Configuration.Workers {
 
 /// The maximum age of request proofs.
 public struct ProofConfiguration: Equatable, Sendable {
-    /// How long ago a proof may have been made; whole seconds.
+    /// The maximum age of a proof, in whole seconds.
     public let maxAge: Duration
-    /// How long a challenge is good for proofs; whole seconds.
+    /// The lifetime of a challenge, in whole seconds.
     public let challengeLife: Duration
 }
 
@@ -288,11 +301,14 @@ extension ProofConfiguration {
     }
 }
 
-/// What holds between the request fields that are removed, those that are forwarded, and those that routes admit.
+/// Rules between the request fields that are removed, forwarded, and admitted by routes.
 enum FieldReferences {
+    /// Refuses forwarded fields that are also removed, and unusual fields that resemble a removed or covered field.
+    ///
     /// - Parameters:
-    ///   - stripped: in lower case.
-    ///   - root: as written, for the places.
+    ///   - stripped: the removed fields in lower case.
+    ///   - root: the settings as written, for the places of diagnostics.
+    ///   - reading: the reading of the file.
     static func check(stripping stripped: [String], in root: Item, _ reading: Reading) {
         for entry in root[Configuration.Keys.forwardHeaders.setting.name]?.elements ?? [] {
             guard let name = entry.text?.lowercased() else { continue }
@@ -307,7 +323,7 @@ enum FieldReferences {
             }
         }
         for route in root[Configuration.Keys.routes.setting.name]?.elements ?? [] {
-            // What a service could take for a field that the gateway removes, or that a proof covers.
+            // A service could mistake the field for one that the gateway removes or a proof covers.
             let covered = (route[RouteConfiguration.Keys.components.setting.name]?.elements ?? []).compactMap {
                 $0.text?.lowercased()
             }

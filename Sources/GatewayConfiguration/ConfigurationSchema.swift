@@ -1,14 +1,17 @@
-/// The conf file as a JSON Schema (2020-12), for editors: made from the tables that files are read by, so that an editor
-/// completes what the gateway takes. It says less than the gateway: relations between settings, files and certificates are
-/// left to `attestgate check`.
+/// The JSON Schema (2020-12) of the conf file, for editors.
+///
+/// It comes from the tables that the reader uses, so an editor completes exactly the settings that the gateway accepts.
+/// Relations between settings, files and certificates are left to `attestgate check`.
 public enum ConfigurationSchema {
-    /// - Parameter isPart: for a file that another one includes, and that need not have what every conf file has.
+    /// Returns the schema.
+    ///
+    /// - Parameter isPart: whether the schema is for an included file, in which required settings may be missing.
     public static func schema(ofPart isPart: Bool = false) -> SchemaValue {
         let top = Configuration.Keys.section
         var members = members(of: top)
         let required = members.removeValue(forKey: "required")
         if !isPart, let required {
-            // What is included may say it.
+            // An included file may contain the required settings.
             members["if"] = .object([
                 "not": .object(["required": .list([.text(Inclusion.key.setting.name)])])
             ])
@@ -74,9 +77,10 @@ public enum ConfigurationSchema {
         }
     }
 
-    /// A default in JSON, from how the conf file would write it.
+    /// Returns a default as JSON, from its notation in the conf file.
     private static func standard(_ text: String, _ shape: Shape) -> SchemaValue? {
-        let reading = Reading(source: SourceText(file: "", text: text), files: .unquestioned, top: Configuration.Keys.section)
+        let reading = Reading(
+            source: SourceText(file: "", text: text), files: .unquestioned, top: Configuration.Keys.section)
         return Document.standard(text, at: Place(line: 1, column: 1), reading).map { value(of: $0, shape) }
     }
 
@@ -98,7 +102,7 @@ public enum ConfigurationSchema {
     }
 }
 
-/// A value of JSON.
+/// A JSON value.
 public indirect enum SchemaValue: Equatable, Sendable, Encodable {
     case text(String)
     case integer(Int)

@@ -1,16 +1,17 @@
 internal import Glibc
 
-/// Asks the file system whether a file that the conf file names can be used. Tests put their own answers here.
+/// Checks of the files that a conf file names. Tests supply their own answers.
 public struct FileInspector: Sendable {
-    /// What speaks against reading the file at this path: "No such file or directory". Nothing if it is there, is
-    /// readable and has something in it.
+    /// Returns the reason why the file cannot be read, such as "No such file or directory". Nil if it exists, is
+    /// readable and is not empty.
     let objection: @Sendable (String) -> String?
-    /// What speaks against making a file at this path, or opening the one that is there. Nothing if its directory is
-    /// there and it is none itself.
+    /// Returns the reason why the file cannot be created or opened. Nil if its directory exists and the path is no
+    /// directory.
     let makingObjection: @Sendable (String) -> String?
-    /// What speaks against keeping a secret in the file at this path. Nothing if its owner alone may read and write it.
+    /// Returns the reason why the file cannot hold a secret. Nil if only its owner may read and write it.
     let privacyObjection: @Sendable (String) -> String?
-    /// Where files that the conf file includes come from.
+
+    /// The source of included files.
     var library = SourceLibrary.system
 
     public init(
@@ -43,19 +44,19 @@ public struct FileInspector: Sendable {
 }
 
 extension Kind where Value == String {
-    /// A file that must be there, readable and not empty; the path is resolved. What is in it is for others to judge.
+    /// Creates a kind for a readable file that is not empty. The path is resolved; the contents are not checked here.
     static func file(_ what: String) -> Kind {
         path(what) { path, reading in reading.objection(toFile: path) }
     }
 
-    /// The same, with a secret in it: nobody but its owner may read or write it.
+    /// Creates a kind for a file with a secret, which only its owner may read or write.
     static func secretFile(_ what: String) -> Kind {
         path(what + ", mode 0600") { path, reading in
             reading.objection(toFile: path) ?? reading.objection(toSecretIn: path)
         }
     }
 
-    /// A secret file with the private key of a certificate.
+    /// Creates a kind for a secret file with the private key of a certificate.
     static func keyFile(_ what: String) -> Kind {
         let file = secretFile(what)
         return Kind(expected: file.expected, shape: file.shape) { item, reading in
@@ -65,7 +66,7 @@ extension Kind where Value == String {
         }
     }
 
-    /// A file that need not be there, in a directory that must; the path is resolved.
+    /// Creates a kind for a file that need not exist, in a directory that must. The path is resolved.
     static func fileToMake(_ what: String) -> Kind {
         path(what) { path, reading in reading.objection(toMaking: path) }
     }
@@ -85,7 +86,7 @@ extension Kind where Value == String {
             let path = reading.resolve(path: text, at: item.place)
             reading.mention(.file(path), at: item.place)
             if let objection = objection(path, reading) {
-                // What a shell would have put in their place.
+                // A shell would have replaced them.
                 let isShell = text.contains("$") || text.hasPrefix("~")
                 let hint = isShell ? "; `$` and `~` are not expanded" : ""
                 reading.refuse(
@@ -99,18 +100,18 @@ extension Kind where Value == String {
 }
 
 extension FileInspector {
-    /// Takes every file for good: for those who need what the conf file says, and not what it refers to.
+    /// An inspector that accepts every file, for callers that need only the text of the conf file.
     public static let unquestioned = FileInspector(objection: { _ in nil })
 }
 
-/// Reads files through the C library: its error numbers say exactly what is wrong.
+/// File access through the C library, whose error numbers say exactly what is wrong.
 enum FileReader {
     struct Failure: Error, Equatable {
         let text: String
 
         init(_ text: String) { self.text = text }
 
-        /// What the system says to the error of the call just made.
+        /// The error of the last system call.
         static var last: Failure {
             let code = errno
             // Never null, and copied before another call of this thread can change it.
@@ -118,9 +119,9 @@ enum FileReader {
         }
     }
 
-    /// The first bytes of a file, all of them if there are no more than `limit`.
+    /// Reads the first `limit` bytes of a file, or all if it has fewer.
     static func read(_ path: String, atMost limit: Int) -> Result<[UInt8], Failure> {
-        // Opening a named pipe would wait for a writer, and a start of the gateway must not.
+        // Opening a named pipe without O_NONBLOCK waits for a writer, which would block the start of the gateway.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return .failure(.last) }
         defer { close(descriptor) }
@@ -130,37 +131,32 @@ enum FileReader {
         return read(descriptor, atMost: limit)
     }
 
-    /// Whether a directory is at this path; symbolic links are followed.
+    /// Returns whether a directory is at this path. Follows symbolic links.
     static func isDirectory(_ path: String) -> Result<Bool, Failure> {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return .failure(.last) }
         return .success(status.st_mode & S_IFMT == S_IFDIR)
     }
 
-    /// The same for every path to one file; nothing where there is none.
+    /// Returns a text that is equal for all paths of one file, or nil if there is no file.
     static func identity(_ path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
         return "\(status.st_dev):\(status.st_ino)"
     }
 
-    /// What speaks against keeping a secret in the file at this path; symbolic links are followed. Nothing if it is this
-    /// user's, or root's, and nobody else may read or write it.
+    /// Returns the reason why the file cannot hold a secret. Nil if the file belongs to this user or to root, and
+    /// nobody else may read or write it. Follows symbolic links.
     static func exposure(of path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return Failure.last.text }
-        guard status.st_mode & 0o077 == 0 else { return "other users can read or write it: its mode must be 0600" }
+        guard status.st_mode & 0o077 == 0 else {
+            return "other users can read or write it, but its mode must be 0600: chmod 0600 \(path)"
+        }
         guard status.st_uid == geteuid() || status.st_uid == 0 else {
             return "it belongs to another user (uid \(status.st_uid))"
         }
         return nil
-    }
-
-    /// What is doubtful about a private key in the file at this path; symbolic links are followed.
-    static func openness(of path: String) -> String? {
-        var status = stat()
-        guard unsafe stat(path, &status) == 0, status.st_mode & 0o006 != 0 else { return nil }
-        return status.st_mode & 0o004 != 0 ? "can be read by everyone" : "can be written by everyone"
     }
 
     private static func read(_ descriptor: Int32, atMost limit: Int) -> Result<[UInt8], Failure> {
@@ -168,7 +164,7 @@ enum FileReader {
         var chunk = [UInt8](repeating: 0, count: min(limit, 1 << 16))
         while bytes.count < limit {
             let wanted = min(chunk.count, limit - bytes.count)
-            // `wanted` is never more than the chunk holds.
+            // `wanted` never exceeds the chunk.
             let count = unsafe Glibc.read(descriptor, &chunk, wanted)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { return .failure(.last) }
@@ -179,13 +175,13 @@ enum FileReader {
     }
 }
 
-/// Where the files come from that a conf file includes.
+/// The source of included files.
 struct SourceLibrary: Sendable {
-    /// The first bytes of a file.
+    /// Reads the first bytes of a file.
     let read: @Sendable (_ path: String, _ limit: Int) -> Result<[UInt8], FileReader.Failure>
-    /// The files that fit a pattern, as `glob(7)` understands it, in the order of their names' bytes.
+    /// Returns the files that match a pattern, as `glob(7)` defines it, in the order of their names' bytes.
     let matches: @Sendable (_ pattern: String) -> Result<[String], FileReader.Failure>
-    /// The same for every path to one file; nothing where there is none.
+    /// Returns a text that is equal for all paths of one file, or nil if there is no file.
     let identity: @Sendable (_ path: String) -> String?
 
     static let system = SourceLibrary(
@@ -193,7 +189,7 @@ struct SourceLibrary: Sendable {
 
     private static func glob(_ pattern: String) -> Result<[String], FileReader.Failure> {
         var found = unsafe glob_t()
-        // Initialised above, and filled or left empty by the call, whatever it returns.
+        // Initialised above. The call fills it or leaves it empty, whatever it returns.
         defer { unsafe globfree(&found) }
         switch unsafe Glibc.glob(pattern, GLOB_ERR | GLOB_NOSORT, nil, &found) {
         case 0: break
@@ -203,7 +199,7 @@ struct SourceLibrary: Sendable {
         }
         var paths: [String] = []
         for index in 0..<Int(unsafe found.gl_pathc) {
-            // glob(3): as many paths as it says, none of them null.
+            // glob(3) guarantees `gl_pathc` paths, none of them null.
             guard let path = unsafe found.gl_pathv[index] else { break }
             unsafe paths.append(String(cString: path))
         }

@@ -1,39 +1,40 @@
 /// Limits for clients.
 public struct LimitsConfiguration: Equatable, Sendable {
-    /// Bytes of memory of the whole process; nil for a share of what there is.
+    /// The memory limit of the whole process, in bytes. Nil for a share of the available memory.
     public let memory: Int?
-    /// Open client connections, per worker.
+    /// The maximum number of open client connections, per worker.
     public let connections: Int
-    /// Open connections of one client certificate's key, at all workers together.
+    /// The maximum number of open connections of one client certificate's key, over all workers.
     public let connectionsPerClient: Int
-    /// Open connections of one client address, at all workers together.
+    /// The maximum number of open connections of one client address, over all workers.
     public let connectionsPerSource: Int?
-    /// TLS handshakes under way, per worker.
+    /// The maximum number of TLS handshakes in progress, per worker.
     public let handshakes: Int
-    /// Of one client address, at all workers together.
+    /// The maximum number of handshakes of one client address, over all workers.
     public let handshakesPerSource: Int?
-    /// Bytes of a request's head.
+    /// The maximum size of a request's head, in bytes.
     public let head: Int
-    /// Bytes of a request's target, never more than `head`.
+    /// The maximum size of a request's target, in bytes. Never more than `head`.
     public let target: Int
-    /// Fields in a request's head.
+    /// The maximum number of fields in a request's head.
     public let fields: Int
     public let requestsPerConnection: Int
-    /// Requests under way at once on a connection of HTTP/2.
+    /// The maximum number of requests in flight on an HTTP/2 connection.
     public let streams: Int
-    /// Streams of HTTP/2 under way of one certificate's key, per worker.
+    /// The maximum number of HTTP/2 streams of one certificate's key, per worker.
     public let streamsPerClient: Int
-    /// Under way at one upstream for one certificate's key, per worker.
+    /// The maximum number of requests in flight at one upstream for one certificate's key, per worker.
     public let requestsPerDevice: Int
-    /// WebSocket tunnels, open or about to be, per worker.
+    /// The maximum number of WebSocket tunnels, open or opening, per worker.
     public let tunnels: Int
-    /// Of one device, or of one certificate's key where none is known, at all workers together.
+    /// The maximum number of tunnels of one device, or of one certificate's key if no device is known, over all
+    /// workers.
     public let tunnelsPerDevice: Int
-    /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
+    /// The maximum content that a worker holds for requests that cannot be forwarded yet, in bytes.
     public let heldContent: Int
-    /// Requests of one client address, at all workers together.
+    /// The request rate of one client address, over all workers.
     public let ratePerSource: RateConfiguration?
-    /// Requests of one registered device, at all workers together.
+    /// The request rate of one registered device, over all workers.
     public let ratePerDevice: RateConfiguration?
 }
 
@@ -161,7 +162,8 @@ extension LimitsConfiguration {
     }
 }
 
-/// Only the registry identifies devices: without one, a rate limit for devices would have no effect.
+/// A warning about `rate_per_device` without a registry. Only the registry identifies devices, so the limit would have
+/// no effect.
 enum DeviceRate {
     static func check(_ root: Item, _ reading: Reading) {
         let key = LimitsConfiguration.Keys.ratePerDevice.setting.name
@@ -174,9 +176,11 @@ enum DeviceRate {
     }
 }
 
-/// What one device may have under way at an upstream is meant to leave room for the others.
+/// A warning about a device's share of an upstream that leaves no room for other devices.
 enum DeviceShare {
-    /// - Parameter root: as written, for the places.
+    /// Checks the share of each upstream.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
         _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration, in root: Item, _ reading: Reading
     ) {
@@ -190,11 +194,11 @@ enum DeviceShare {
         }
         for entry in root["upstreams"]?.entries ?? [] {
             guard let upstream = upstreams[entry.key] else { continue }
-            // A product of two numbers of the conf file, neither beyond 65535.
+            // The product of two numbers of the conf file, neither above 65535.
             let room = min(upstream.connections * upstream.streams, upstream.requests ?? .max)
-            // Of one place nobody can have half.
+            // A single place cannot be divided.
             guard share >= room, room > 1 else { continue }
-            // Where neither is written, both are defaults, which fit.
+            // If neither is written, both are defaults, which fit.
             let written = [(root["limits"], [key]), (entry.value, ["requests", "connections", "streams"])]
                 .lazy.flatMap { section, keys in keys.compactMap { section?[$0]?.place } }.first
             reading.warn(
@@ -206,9 +210,11 @@ enum DeviceShare {
     }
 }
 
-/// Routes that let WebSockets through need room for them.
+/// Warnings about routes that allow WebSockets without room for tunnels.
 enum TunnelCapacity {
-    /// - Parameter root: as written, for the places.
+    /// Checks the limits of tunnels.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
         _ routes: [RouteConfiguration], _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration,
         in root: Item, _ reading: Reading
@@ -236,7 +242,7 @@ enum TunnelCapacity {
                 checked.insert(route.upstream).inserted,
                 let item = root["upstreams"]?[route.upstream]
             else { continue }
-            // Whichever of them it is that leaves one place.
+            // The setting that leaves one place.
             let key =
                 upstream.requests == 1
                 ? "requests" : upstream.connections == 1 ? "connections" : "connections_per_server"
@@ -248,9 +254,11 @@ enum TunnelCapacity {
     }
 }
 
-/// Content that is collected is held until it is judged, so no route that does so may admit more than can be held.
+/// A refusal of routes whose content limit exceeds `held_content`. Collected content is held until it is verified.
 enum HeldContent {
-    /// - Parameter root: as written, for the places.
+    /// Checks the content limit of each route that collects.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(_ routes: [RouteConfiguration], _ limits: LimitsConfiguration, in root: Item, _ reading: Reading)
     {
         for (index, route) in routes.enumerated()

@@ -1,60 +1,60 @@
 public import Vocabulary
 
-/// The addresses for clients, and how clients authenticate.
+/// A listener for clients, and the authentication of its clients.
 public struct ListenerConfiguration: Equatable, Sendable {
     /// A literal address.
     public let address: ServerAddress
-    /// Those that requests may name besides the address's, which load balancers or address translation show.
+    /// The ports that requests may name besides the address's own, because of load balancers or address translation.
     public let ports: [Int]
-    /// Nil if the listener speaks with clients directly.
+    /// The load balancers before the listener. Nil if clients connect directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
-    /// Open connections, per worker; nil for as many as the worker may have.
+    /// The maximum number of open connections, per worker. Nil for the worker's own limit.
     public let connections: Int?
-    /// At least one, the preferred one first.
+    /// At least one protocol, the preferred one first.
     public let protocols: [ProtocolName]
     public let tls: TLS
     public let clients: Clients
-    /// Those with rules of their own; `tls` and `clients` are for everybody who asks for none of them.
+    /// The hosts with rules of their own. `tls` and `clients` apply to all other names.
     public let hosts: [Host]
 
     /// The gateway's certificate for clients.
     public struct TLS: Equatable, Sendable {
-        /// A PEM file, leaf first.
+        /// The path of a PEM file, leaf first.
         public let certificatePath: String
-        /// A PEM file.
+        /// The path of a PEM file.
         public let keyPath: String
         public let policy: TLSPolicyName
-        /// A DER file; nil if nothing is stapled.
+        /// The path of a DER file with the OCSP response. Nil if nothing is stapled.
         public let responsePath: String?
     }
 
-    /// Whom the gateway believes.
+    /// The client certificates that the gateway accepts.
     public struct Clients: Equatable, Sendable {
-        /// PEM files; empty if only self-signed certificates are taken.
+        /// The paths of PEM files. Empty if only self-signed certificates are accepted.
         public let authoritiesPaths: [String]
-        /// Whether self-signed certificates are taken, of keys that are bound to a registered device.
+        /// Whether self-signed certificates are accepted whose key is bound to a registered device.
         public let acceptsRegistered: Bool
-        /// PEM or DER files.
+        /// The paths of PEM or DER files.
         public let revocationListsPaths: [String]
         public let revocationPolicy: RevocationPolicy
-        /// The only keys that clients may have; nil for any.
+        /// The only accepted keys. Nil for any key.
         public let pins: [KeyID]?
 
-        /// What becomes of certificates by the revocation lists there are.
+        /// The use of revocation lists when a certificate is verified.
         public enum RevocationPolicy: String, CaseIterable, Sendable {
-            /// Each needs a list of its issuer that is fresh.
+            /// Every certificate needs a fresh list of its issuer.
             case requireFresh = "require-fresh"
-            /// Lists count whatever their age, and issuers need none.
+            /// Lists count at any age, and an issuer needs none.
             case acceptStale = "accept-stale"
-            /// There are no lists.
+            /// No lists are configured.
             case noLists = "none"
         }
 
-        /// What a client's certificate may be.
+        /// A kind of client certificate.
         public enum Acceptance: String, CaseIterable, Sendable {
-            /// One of an authority of `authoritiesPaths`.
+            /// A certificate that an authority of `authoritiesPaths` issued.
             case issued
-            /// Self-signed, its key bound to a registered device.
+            /// A self-signed certificate whose key is bound to a registered device.
             case registered
         }
     }
@@ -147,7 +147,9 @@ extension ListenerConfiguration.TLS {
         self.init(item, in: Keys.section, reading)
     }
 
-    /// - Parameter section: with the same keys, wherever it stands.
+    /// Reads the section.
+    ///
+    /// - Parameter section: a section with the same keys, at any place of the file.
     init?(_ item: Item, in section: Section, _ reading: Reading) {
         guard let reader = SectionReader(item, section, reading) else { return nil }
         let certificatePath = reader.read(Keys.certificate)
@@ -247,7 +249,7 @@ extension ListenerConfiguration.Clients {
 }
 
 extension Kind where Value == [ListenerConfiguration] {
-    /// At least one; no address twice.
+    /// A list of at least one listener in which no address occurs twice.
     static var listeners: Kind {
         .list(of: .section(ListenerConfiguration.Keys.section, ListenerConfiguration.init), minimum: 1) {
             listeners, reading in
@@ -268,9 +270,9 @@ extension Kind where Value == [ListenerConfiguration] {
 }
 
 extension ListenerConfiguration {
-    /// A host with rules of its own: what it shows, and whom it believes.
+    /// A host with a certificate and client rules of its own.
     public struct Host: Equatable, Sendable {
-        /// At least one; in lower case. No name is that of two hosts of a listener.
+        /// At least one name, in lower case. A name belongs to one host of a listener.
         public let names: [String]
         public let tls: TLS
         public let clients: Clients
@@ -278,7 +280,7 @@ extension ListenerConfiguration {
 
     /// The client rules of the listener and of all its hosts.
     public var allClients: [Clients] { [clients] + hosts.map(\.clients) }
-    /// What it shows.
+    /// The certificates of the listener and of all its hosts.
     public var allTLS: [TLS] { [tls] + hosts.map(\.tls) }
 }
 
@@ -317,13 +319,13 @@ extension ListenerConfiguration.Host {
 }
 
 extension Kind where Value == [ListenerConfiguration.Host] {
-    /// At least one; no name in two of them.
+    /// A list of at least one host in which no name occurs twice.
     static var listenerHosts: Kind {
         .list(of: .section(ListenerConfiguration.Host.Keys.section, ListenerConfiguration.Host.init), minimum: 1) {
             hosts, reading in
             var lines: [String: Int] = [:]
             for (_, item) in hosts {
-                // If a name stands twice in one list, the list has reported it already.
+                // A name that occurs twice in one list has been reported by the list.
                 var own: [String: Int] = [:]
                 for name in item["names"]?.elements ?? [] {
                     guard let text = name.text else { continue }
@@ -339,12 +341,17 @@ extension Kind where Value == [ListenerConfiguration.Host] {
     }
 }
 
-/// What holds between the hosts of listeners and the routes.
+/// Rules between the hosts of listeners and the routes.
 enum HostReferences {
-    /// A host that no route is for has certificate and rules for nothing: mostly its name is misspelt somewhere. And a route is
-    /// served on every listener: where one does not have its host, by the rules for everybody else.
+    /// Warns of hosts and routes that do not fit together.
     ///
-    /// - Parameter root: where the settings stand.
+    /// A host without a route has a certificate and rules for nothing: mostly its name is misspelt. A route is served
+    /// on every listener. A listener without the route's host applies its default rules.
+    ///
+    /// - Parameters:
+    ///   - routes: the routes.
+    ///   - root: the settings as written, for the places of diagnostics.
+    ///   - reading: the reading of the file.
     static func check(_ routes: [RouteConfiguration], in root: Item, _ reading: Reading) {
         let served = Set(routes.map(\.host))
         let listeners = (root["listeners"]?.elements ?? []).map { (item: $0, names: names(of: $0)) }
@@ -373,7 +380,7 @@ enum HostReferences {
     }
 }
 
-/// What a listener speaks, by the name that clients ask for it by (ALPN, RFC 7301).
+/// A protocol of a listener, by its ALPN name (RFC 7301).
 public enum ProtocolName: String, CaseIterable, Sendable {
     case http2 = "h2"
     case http11 = "http/1.1"
@@ -398,7 +405,7 @@ extension Kind where Value == ProtocolName {
     }
 }
 
-/// What a listener offers of TLS, by the name of one of Mozilla's recommendations.
+/// The TLS versions and ciphers of a listener, by the name of one of Mozilla's recommendations.
 public enum TLSPolicyName: String, CaseIterable, Sendable {
     /// TLS 1.3.
     case modern
@@ -410,6 +417,6 @@ extension TLSPolicyName {
     static let key = Key(
         "policy", .choice as Kind<TLSPolicyName>, whenMissing: .means("modern"),
         "The TLS policy; intermediate adds TLS 1.2, which sends the client's certificate unencrypted.")
-    /// What said the same before there were policies.
+    /// The former name of the setting.
     static let former = ["minimum_version": key.setting.name]
 }

@@ -1,28 +1,28 @@
-/// What is logged, and where.
+/// The contents and the destinations of the logs.
 public struct LogConfiguration: Equatable, Sendable {
     public let access: Access
-    /// Of both logs.
+    /// The format of both logs.
     public let format: Format
-    /// What the access log has of clients that it otherwise keeps back. No field twice.
+    /// The personal fields of clients that the access log contains. No field twice.
     public let fields: [Field]
-    /// Of the requests that were not refused, one in so many has a line.
+    /// The sampling of accepted requests: one in this many is logged.
     public let sample: Int
-    /// Lines about refusals in each second and of each worker at most.
+    /// The maximum number of lines about refusals, per second and worker.
     public let refusalsPerSecond: Int
-    /// The least grave events that the error log has.
+    /// The least severe level of the error log.
     public let level: Level
 
-    /// One line for each request.
+    /// The destination of the access log, which has one line for each request.
     public enum Access: Equatable, Sendable {
         case standardOutput
         case off
-        /// Appended to, and made if it is not there.
+        /// A file that is appended to, and created if it does not exist.
         case file(String)
     }
 
     public enum Format: String, CaseIterable, Sendable {
         case json
-        /// For people at a terminal.
+        /// A format for people at a terminal.
         case console
     }
 
@@ -90,7 +90,7 @@ extension LogConfiguration {
 }
 
 extension Kind where Value == LogConfiguration.Access {
-    /// A path needs a slash: else `stderr` or `on` would quietly become files of that name.
+    /// A path needs a slash. Otherwise `stderr` or `on` would silently become files of that name.
     fileprivate static var access: Kind {
         let expected = "stdout, off, or the path of a file, with a slash: ./access.log"
         return Kind(expected: expected, shape: .text(pattern: "^(stdout|off|.*/.*[^/])$")) { item, reading in

@@ -1,6 +1,6 @@
-/// Whose connections begin with a PROXY header, which says where the client behind them is.
+/// The peers whose connections begin with a PROXY header, which contains the client's address.
 public struct ProxyProtocolConfiguration: Equatable, Sendable {
-    /// At least one; nothing twice.
+    /// At least one network, each once.
     public let from: [Network]
 }
 
@@ -13,17 +13,19 @@ extension ProxyProtocolConfiguration {
         static let section = Section(path: "listeners.proxy_protocol", settings: [from.setting])
     }
 
-    /// That of the enrolment listener, with the same keys.
+    /// The section of the enrolment listener, with the same keys.
     static let enrolmentSection = Section(path: "enrolment.proxy_protocol", settings: Keys.section.settings)
 
-    /// - Parameter section: wherever it stands.
+    /// Reads the section.
+    ///
+    /// - Parameter section: the section, at any place of the file.
     init?(_ item: Item, in section: Section, _ reading: Reading) {
         guard let reader = SectionReader(item, section, reading), let from = reader.read(Keys.from) else { return nil }
         self.from = from
     }
 
-    /// Whether a peer among them can connect to the address: sockets of one family take no connections of the other. If none
-    /// can, that is reported.
+    /// Returns whether one of the peers can connect to the address, and refuses the section if none can. Sockets of one
+    /// family accept no connections of the other.
     func canReach(_ address: ServerAddress, at place: Place, _ reading: Reading) -> Bool {
         let isIPv6 = address.host.contains(":")
         guard !from.contains(where: { $0.isIPv6 == isIPv6 }) else { return true }
@@ -35,7 +37,7 @@ extension ProxyProtocolConfiguration {
 }
 
 extension Kind where Value == [Network] {
-    /// More would be looked through for every connection.
+    /// The maximum number of networks, since each connection is compared with all of them.
     private static var most: Int { 64 }
 
     fileprivate static var proxies: Kind {

@@ -1,20 +1,21 @@
 /// The store of registered devices and their counters.
 public struct RegistryConfiguration: Equatable, Sendable {
     public enum Store: Equatable, Sendable {
-        /// The SQLite file; it need not be there yet, its directory is.
+        /// The path of the SQLite file. It need not exist; its directory does.
         case file(String)
         case postgresql(PostgreSQLConfiguration)
     }
 
     public let store: Store
-    /// The file with the challenge secret; it need not be there yet, its directory is. Never that of the store.
+    /// The path of the challenge secret. It need not exist; its directory does. It differs from the store's path.
     public let secretPath: String
-    /// The revocation journal; it need not be there yet, its directory is. The commit mark and a lock lie beside it.
+    /// The path of the revocation journal. It need not exist; its directory does. The commit mark and a lock file lie
+    /// beside it.
     public let revocationsPath: String
     /// The maximum number of device records in memory, about 600 bytes each.
     public let devices: Int
 
-    /// The SQLite file, if that is the store.
+    /// The path of the SQLite file, if that is the store.
     public var path: String? { if case .file(let path) = store { path } else { nil } }
 }
 
@@ -57,7 +58,7 @@ extension RegistryConfiguration {
                     reader.place(of: Keys.postgresql), "`path` already names a store",
                     expected: "`path` or `postgresql`, not both")
             } else {
-                // As of a key that must be there.
+                // The same message as for a required key.
                 reading.refuse(
                     item.place, "`path` is missing", expected: "`path`: \(Keys.path.setting.type); or `postgresql`")
             }
@@ -68,10 +69,10 @@ extension RegistryConfiguration {
         }
         self.store = store
         self.secretPath = secretPath
-        // Beside what is there in any case.
+        // Beside a file that exists in any case.
         self.revocationsPath = revocationsPath ?? (path ?? secretPath) + ".revocations"
         if revocationsPath == nil {
-            // The setting that says where it lies all the same.
+            // The setting from which the path was derived.
             let place = path == nil ? reader.place(of: Keys.secret) : reader.place(of: Keys.path)
             reading.mention(.file(self.revocationsPath), at: place)
         }
@@ -81,20 +82,20 @@ extension RegistryConfiguration {
 
 /// A PostgreSQL database that holds the registry.
 public struct PostgreSQLConfiguration: Equatable, Sendable {
-    /// Names, addresses, or directories of Unix sockets, in the order they are tried; at least one, none twice.
+    /// Names, addresses, or directories of Unix sockets, in the order of attempts. At least one, none twice.
     public let hosts: [String]
     public let port: Int
     public let database: String
     public let user: String
-    /// The file with the password; nil if the database asks for none.
+    /// The file with the password. Nil if the database requires none.
     public let passwordPath: String?
-    /// There unless every host is on the machine itself.
+    /// TLS to the database. Present unless every host is on this machine.
     public let tls: TLS?
 
     public struct TLS: Equatable, Sendable {
-        /// A PEM file.
+        /// The path of a PEM file.
         public let authoritiesPath: String
-        /// Ours, PEM files; nil if the database asks for none.
+        /// The paths of PEM files with our certificate and key. Nil if the database requires none.
         public let certificatePath: String?
         public let keyPath: String?
     }
@@ -194,7 +195,7 @@ extension PostgreSQLConfiguration.TLS {
     }
 }
 
-/// Where a database server is, as libpq takes it: a comma would be two of them.
+/// The host of a database server, as libpq takes it. A comma would separate two hosts.
 private enum DatabaseHost {
     static let expected = "a host: a name or address without a port, or the absolute path of a socket's directory"
 
@@ -216,7 +217,7 @@ private enum DatabaseName {
     static let expected = "a name of at most 63 bytes"
 
     static func parse(_ text: String) throws(InvalidValue) -> String {
-        // A name with = would be taken for a list of parameters.
+        // libpq takes a name with `=` for a list of parameters.
         guard !text.isEmpty, text.utf8.count <= 63, !text.contains("="), !text.hasPrefix("postgres://"),
             !text.hasPrefix("postgresql://")
         else { throw InvalidValue("\(Printable.quoted(text)) is not the name of a database or role") }

@@ -1,11 +1,11 @@
-/// How the names of upstream servers are resolved.
+/// The resolution of upstream servers' names.
 public struct ResolverConfiguration: Equatable, Sendable {
-    /// Literal addresses; none for those of the system.
+    /// Literal addresses. Empty for those of the system.
     public let nameservers: [ServerAddress]
-    /// For one attempt.
+    /// The timeout of one attempt.
     public let timeout: Duration
     public let attempts: Int
-    /// How long an answer is believed at least and at most; whole seconds, and the former never longer than the latter.
+    /// The minimum and maximum lifetime of an answer, in whole seconds. The minimum never exceeds the maximum.
     public let minimumTTL: Duration
     public let maximumTTL: Duration
 }

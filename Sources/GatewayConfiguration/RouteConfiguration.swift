@@ -1,38 +1,38 @@
 public import Vocabulary
 
-/// Which requests go to an upstream, and what they must prove.
+/// A route: the requests that go to an upstream, and their required proof.
 public struct RouteConfiguration: Equatable, Sendable {
-    /// For logs and metrics: paths hold patients' identifiers, names do not.
+    /// The name in logs and metrics. Paths may contain patients' identifiers; names do not.
     public let name: String
-    /// In lower case, without a port; IPv6 in brackets and canonical.
+    /// The host in lower case, without a port. IPv6 is canonical and in brackets.
     public let host: String
     /// A prefix that ends on a segment boundary: `/a` covers `/a` and `/a/b`, not `/ab`.
     public let path: String
-    /// Not empty.
+    /// At least one method.
     public let methods: Set<Method>
     public let require: Requirement
-    /// The apps whose devices are let through, each of them configured. All that are configured, unless the route names
-    /// its own. Nobody asks for them where `require` is `certificate`.
+    /// The configured apps whose devices are accepted: all, unless the route names its own. Unused where `require` is
+    /// `certificate`.
     public let apps: [AppID]
     /// Names of request fields, in lower case, that a proof must cover besides the built-in components.
     public let components: [String]
-    /// The name of an upstream that exists.
+    /// The name of an existing upstream.
     public let upstream: String
-    /// The largest content of a request, in bytes.
+    /// The maximum content of a request, in bytes.
     public let contentLimit: Int
-    /// Nil: `timeouts.content_idle` and `timeouts.content_rate`.
+    /// The idle timeout and the rate of content. Nil for `timeouts.content_idle` and `timeouts.content_rate`.
     public let contentIdle: Duration?
-    /// `collect`, unless the route demands a proof.
+    /// The handling of content: `collect` unless the route requires a proof.
     public let body: Body
-    /// Whether a request may open a WebSocket. Then GET is among the methods.
+    /// Whether a request may open a WebSocket. If so, GET is among the methods.
     public let websocket: WebSocket
-    /// Names of request fields, in lower case, that are forwarded although they have other characters than letters, digits and
-    /// `-`.
+    /// Names of request fields, in lower case, that are forwarded although they have characters besides letters, digits
+    /// and `-`.
     public let unusualFields: [String]
-    /// Requests that are let through to the upstream, of all clients together.
+    /// The rate of requests to the upstream, over all clients.
     public let rate: RateConfiguration?
 
-    /// All methods the gateway forwards.
+    /// A method that the gateway forwards.
     public enum Method: String, CaseIterable, Sendable {
         case get = "GET"
         case head = "HEAD"
@@ -43,7 +43,7 @@ public struct RouteConfiguration: Equatable, Sendable {
         case options = "OPTIONS"
     }
 
-    /// What a request must prove, weakest first; each level demands what the one before does.
+    /// The required proof, weakest first. Each level includes the one before.
     public enum Requirement: String, CaseIterable, Sendable {
         /// The client has a valid certificate.
         case certificate
@@ -52,25 +52,25 @@ public struct RouteConfiguration: Equatable, Sendable {
         /// The device's app made a proof for exactly this request.
         case requestProof = "request-proof"
 
-        /// What a route requires that does not say it.
+        /// The default level.
         static let standard = requestProof
     }
 
-    /// Whether the content of a request with a proof is forwarded before or after it is verified.
+    /// The order of forwarding and verifying the content of a request with a proof.
     public enum Body: String, CaseIterable, Sendable {
-        /// Once all of it has been compared with its digest.
+        /// Forwards content after all of it matches its digest.
         case collect
-        /// As it comes, all but the last byte.
+        /// Forwards content as it arrives, except for the last byte.
         case stream
 
         static let standard = collect
     }
 
-    /// What becomes of a request that asks to go on as a WebSocket.
+    /// The treatment of a request for a WebSocket.
     public enum WebSocket: String, CaseIterable, Sendable {
-        /// What it asks for is not passed on: an ordinary request.
+        /// Forwards an ordinary request without the upgrade.
         case ignored
-        /// It becomes one when the service agrees.
+        /// Opens a tunnel if the service agrees.
         case allowed
 
         static let standard = ignored
@@ -92,7 +92,8 @@ extension RouteConfiguration.Requirement: Comparable {
 extension RouteConfiguration {
     enum Keys {
         static let name = Key(
-            "name", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), whenMissing: .refused,
+            "name", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
+            whenMissing: .refused,
             "The name of the route in logs and metrics.")
         static let host = Key(
             "host",
@@ -115,11 +116,14 @@ extension RouteConfiguration {
             "The apps whose devices are allowed.")
         static let components = Key(
             "components",
-            .distinct(.text(ConfiguredFieldName.expectedComponent, ConfiguredFieldName.parseComponent), minimum: 0, maximum: 8),
+            .distinct(
+                .text(ConfiguredFieldName.expectedComponent, ConfiguredFieldName.parseComponent), minimum: 0, maximum: 8
+            ),
             whenMissing: .means("[]"),
             "Request fields that a proof must cover in addition to the built-in components.")
         static let upstream = Key(
-            "upstream", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), whenMissing: .refused,
+            "upstream", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
+            whenMissing: .refused,
             "The upstream that requests are forwarded to.")
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
@@ -134,7 +138,8 @@ extension RouteConfiguration {
             "websocket", .choice as Kind<WebSocket>, whenMissing: .means(WebSocket.standard.rawValue),
             "Whether a request may open a WebSocket.")
         static let unusualHeaders = Key(
-            "unusual_headers", .distinct(.text(ConfiguredFieldName.expectedUnusual, ConfiguredFieldName.parseUnusual), minimum: 0),
+            "unusual_headers",
+            .distinct(.text(ConfiguredFieldName.expectedUnusual, ConfiguredFieldName.parseUnusual), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields to forward although their names have other characters than letters, digits and -.")
         static let rate = Key(
@@ -194,7 +199,7 @@ extension RouteConfiguration {
         return nil
     }
 
-    /// The same route, for the devices of these apps.
+    /// Returns the route for the devices of these apps.
     func admitting(_ apps: [AppID]) -> RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
@@ -203,7 +208,7 @@ extension RouteConfiguration {
     }
 }
 
-/// What holds between the routes of a conf file.
+/// Rules between the routes of a conf file.
 enum RouteRelations {
     typealias PlacedRoute = (value: RouteConfiguration, item: Item)
 
@@ -228,7 +233,7 @@ enum RouteRelations {
         }
     }
 
-    /// Two routes for one request: which of them applies would depend on their order, and so would the protection.
+    /// Refuses two routes for one request: the protection would depend on their order.
     private static func checkOverlaps(_ routes: [PlacedRoute], _ reading: Reading) {
         struct Target: Hashable {
             let host: String
@@ -255,7 +260,7 @@ enum RouteRelations {
         }
     }
 
-    /// Elsewhere `/x/*` stands for all paths below `/x`; here it fits the path that has the star in it, which nobody asks for.
+    /// Warns of `*` in paths. Elsewhere `/x/*` means all paths below `/x`; here it matches only a literal star.
     private static func warnOfStars(_ routes: [PlacedRoute], _ reading: Reading) {
         for (route, item) in routes where route.path.split(separator: "/").contains("*") {
             reading.warn(
@@ -277,11 +282,12 @@ enum RouteRelations {
         }
     }
 
-    /// Pairs of indices: a route, and another with the same host and upstream whose path is longer and below its own,
-    /// and which requires more. If the upstream reads paths more loosely than the gateway, what the second protects
-    /// can be reached through the first.
+    /// Returns pairs of indices: a route, and a stricter route with the same host and upstream below its path.
+    ///
+    /// If the upstream interprets paths more loosely than the gateway, the stricter route's paths are reachable through
+    /// the weaker route.
     static func weakerThanLonger(_ routes: [RouteConfiguration]) -> [(weaker: Int, stronger: Int)] {
-        // Routes of one strength have no such pair; comparing all with all is for those that differ.
+        // Routes of one level have no such pair, so the quadratic comparison is unnecessary.
         guard Set(routes.map(\.require)).count > 1 else { return [] }
         return routes.indices.flatMap { weaker in
             routes.indices.filter { stronger in
@@ -299,7 +305,7 @@ enum RouteRelations {
 }
 
 extension Kind where Value == [RouteConfiguration] {
-    /// At least one.
+    /// A list of at least one route.
     static var routes: Kind {
         .list(
             of: .section(RouteConfiguration.Keys.section, RouteConfiguration.init), minimum: 1,

@@ -1,20 +1,20 @@
 /// Timeouts for clients.
 public struct TimeoutsConfiguration: Equatable, Sendable {
-    /// From the first byte of the connection to the end of the TLS handshake, in total.
+    /// The time from the first byte of the connection to the end of the TLS handshake, in total.
     public let handshake: Duration
-    /// From the first byte of a request to the end of its head, in total.
+    /// The time from the first byte of a request to the end of its head, in total.
     public let head: Duration
-    /// Between two pieces of a request's content.
+    /// The time between two pieces of a request's content.
     public let contentIdle: Duration
-    /// Bytes in a second that a client has to send or take of content, beyond such a pause.
+    /// The minimum rate at which a client sends or takes content, in bytes per second, beyond such a pause.
     public let contentRate: Int
-    /// Between two requests of a connection.
+    /// The time between two requests of a connection.
     public let keepAlive: Duration
-    /// In a WebSocket tunnel, nothing moving either way.
+    /// The time without traffic in a WebSocket tunnel, in both directions.
     public let tunnelIdle: Duration
-    /// Of a WebSocket tunnel, in total.
+    /// The lifetime of a WebSocket tunnel, in total.
     public let tunnelLife: Duration
-    /// For requests under way, once the gateway has begun to stop.
+    /// The time for requests in flight after the gateway begins to stop.
     public let shutdown: Duration
 }
 
@@ -63,7 +63,7 @@ extension TimeoutsConfiguration {
         let tunnelIdle = reader.read(Keys.tunnelIdle)
         let tunnelLife = reader.read(Keys.tunnelLife)
         let shutdown = reader.read(Keys.shutdown)
-        // Who writes no idle time means none: the life alone is what ends a tunnel then.
+        // Without an idle timeout in the file, only the lifetime ends a tunnel.
         if let tunnelIdle, let tunnelLife, tunnelIdle > tunnelLife, reader.has(Keys.tunnelIdle) {
             reading.warn(
                 reader.place(of: Keys.tunnelIdle),

@@ -1,20 +1,20 @@
-/// How spans of requests are exported.
+/// The export of request spans.
 public struct TracingConfiguration: Equatable, Sendable {
-    /// Of an OTLP collector; `/v1/traces` is appended.
+    /// The URL of an OTLP collector, to which `/v1/traces` is appended.
     public let endpoint: OutboundURL
-    /// A PEM file with what the collector's certificate leads to.
+    /// The path of a PEM file with the authorities of the collector's certificate.
     public let authoritiesPath: String
-    /// Of `Authorization: Bearer`; nil if nothing is sent.
+    /// The path of the token for `Authorization: Bearer`. Nil if none is sent.
     public let tokenPath: String?
-    /// What spans say they are of: `service.name`.
+    /// The attribute `service.name` of spans.
     public let serviceName: String
-    /// Of the traces that begin here, one in so many.
+    /// The sampling of traces that begin here: one in this many is exported.
     public let sample: Int
-    /// Requests of each worker at most.
+    /// The maximum number of exported requests per second and worker.
     public let requestsPerSecond: Int
     public let interval: Duration
     public let timeout: Duration
-    /// Octets that wait, of each worker.
+    /// The maximum size of the queue of each worker, in bytes.
     public let queue: Int
 }
 
@@ -95,7 +95,7 @@ extension TracingConfiguration {
 }
 
 extension Kind where Value == String {
-    /// What stands in queries and on screens.
+    /// A name for queries and screens.
     fileprivate static var serviceName: Kind {
         .text("1 to 64 letters, digits, dots, hyphens and underscores") { text throws(InvalidValue) in
             let isName =

@@ -1,4 +1,4 @@
-/// The files that the gateway makes for itself. One path for two of them would let each destroy the other.
+/// The files that the gateway creates. Two of them with one path would destroy each other.
 struct WrittenFiles {
     private struct File {
         let path: String
@@ -8,7 +8,9 @@ struct WrittenFiles {
 
     private let files: [File]
 
-    /// - Parameter root: where the settings stand.
+    /// Collects the files.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     init(
         _ registry: RegistryConfiguration?, _ administration: AdministrationConfiguration?, _ log: LogConfiguration?,
         in root: Item
@@ -25,7 +27,7 @@ struct WrittenFiles {
         }
     }
 
-    /// In the order of the settings' table, not of the file: the registry is what must not be lost.
+    /// Refuses paths that occur twice, in the order of the settings' table: the registry must not be lost.
     func check(_ reading: Reading) {
         var owners: [[Substring]: String] = [:]
         for file in files {
@@ -40,7 +42,8 @@ struct WrittenFiles {
         }
     }
 
-    /// Other spellings of one path count as that path: `var/a`, `./var//a`, `var/b/../a`. Links are not looked up.
+    /// Returns the segments of a path. Other spellings count as the same path: `var/a`, `./var//a`, `var/b/../a`.
+    /// Symbolic links are not resolved.
     static func segments(of path: String) -> [Substring] {
         var segments: [Substring] = path.hasPrefix("/") ? ["/"] : []
         for segment in path.split(separator: "/") where segment != "." {

@@ -58,7 +58,7 @@ struct AttestationDemandsTests {
         #expect(try self.demands("    receipt: required\n").receipt == .required(maximumRisk: nil))
     }
 
-    // MARK: - The verifier's notions
+    // MARK: - The numbers of the verifier
 
     @Test("category names map to the verifier's numbers")
     func categories() {

@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// Apps.
+/// Mistakes in apps.
 extension BrokenFile {
     static let apps = [
         BrokenFile(
@@ -91,7 +91,7 @@ extension BrokenFile {
     ]
 }
 
-/// What is demanded of attestations.
+/// Mistakes in requirements on attestations.
 extension BrokenFile {
     static let attestations = [
         BrokenFile(
@@ -195,7 +195,7 @@ extension BrokenFile {
     ]
 }
 
-/// What a route requires, and what that needs.
+/// Mistakes in the levels of routes.
 extension BrokenFile {
     private static let appsSection = """
         apps:

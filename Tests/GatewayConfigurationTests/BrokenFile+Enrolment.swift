@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// Enrolment.
+/// Mistakes in enrolment.
 extension BrokenFile {
     static let enrolment = [
         BrokenFile(
@@ -157,7 +157,7 @@ extension BrokenFile {
             "`connections_per_address` (11) is larger than `connections` (10)"),
     ]
 
-    /// Who lets devices in.
+    /// Mistakes in admission.
     static let admission = [
         BrokenFile(
             enrolling: "nothing about who lets devices in",

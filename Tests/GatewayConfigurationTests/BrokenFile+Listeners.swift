@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// The client certificates that are accepted.
+/// Mistakes in the accepted client certificates.
 extension BrokenFile {
     static let clients = [
         BrokenFile(
@@ -85,7 +85,7 @@ extension BrokenFile {
     ]
 }
 
-/// The hosts of a listener.
+/// Mistakes in the hosts of a listener.
 extension BrokenFile {
     static let hosts = [
         host("without a name", "- names: ▶[]", "the list is empty"),
@@ -130,7 +130,7 @@ extension BrokenFile {
 
     private static let authorities = "      authorities: [ca.pem]\n"
 
-    /// With one host, which has another first line.
+    /// Returns a broken host section.
     private static func host(
         _ description: String, _ names: String, _ message: String, suggestion: String? = nil, quoted: Bool = false
     ) -> BrokenFile {
@@ -145,7 +145,7 @@ extension BrokenFile {
     }
 }
 
-/// Load balancers that say where clients are.
+/// Mistakes in the load balancers of a listener.
 extension BrokenFile {
     static let proxyProtocol = [
         proxies("no load balancers", "▶{}", "`from` is missing"),

@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// What the gateway keeps, and how fresh proofs must be.
+/// Mistakes in the registry and in the age of proofs.
 extension BrokenFile {
     static let registry = [
         BrokenFile(

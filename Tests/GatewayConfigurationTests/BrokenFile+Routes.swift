@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// Routes.
+/// Mistakes in routes.
 extension BrokenFile {
     static let routes = [
         BrokenFile(
@@ -139,7 +139,7 @@ extension BrokenFile {
     ]
 }
 
-/// What holds between the parts.
+/// Mistakes in relations between sections.
 extension BrokenFile {
     static let relations = [
         BrokenFile(

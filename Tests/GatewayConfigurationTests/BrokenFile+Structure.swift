@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// Keys and the shape of the file.
+/// Mistakes in keys and in the structure of the file.
 extension BrokenFile {
     static let structure = [
         BrokenFile(
@@ -120,7 +120,7 @@ extension BrokenFile {
     ]
 }
 
-/// YAML that is not taken.
+/// Mistakes in the syntax of YAML.
 extension BrokenFile {
     static let yaml = [
         BrokenFile(

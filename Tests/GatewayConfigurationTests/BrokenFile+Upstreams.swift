@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// Upstreams.
+/// Mistakes in upstreams.
 extension BrokenFile {
     static let upstreams = [
         BrokenFile(

@@ -24,34 +24,34 @@ struct BrokenFileTests {
     }
 }
 
-/// A conf file with one mistake, whose place is marked.
+/// A conf file with one mistake at a marked place.
 struct BrokenFile: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    /// Without the mark.
+    /// The text without the mark.
     let text: String
     let line: Int
     let column: Int
-    /// What the message must contain.
+    /// A part of the expected message.
     let message: String
     let suggestion: String?
 
     private static let mark = "▶"
 
-    /// The valid conf file, with one piece written differently.
+    /// Creates a file from the valid conf file by replacing one piece.
     init(
         _ description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
     ) {
         self.init(description, Conf.valid(replacing: piece, by: other), message, suggestion: suggestion)
     }
 
-    /// The file that demands request proofs, with one piece written differently.
+    /// Creates a file from the file that requires request proofs by replacing one piece.
     init(
         attested description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
     ) {
         self.init(description, Conf.attested(replacing: piece, by: other), message, suggestion: suggestion)
     }
 
-    /// The file that enrols, with one piece written differently.
+    /// Creates a file from the file that enrols by replacing one piece.
     init(
         enrolling description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
     ) {

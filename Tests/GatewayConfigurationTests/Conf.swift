@@ -1,6 +1,6 @@
 @testable import GatewayConfiguration
 
-/// A small conf file that is right, and ways to read others.
+/// A small valid conf file, and helpers that read others.
 enum Conf {
     static let path = "conf/attestgate.yaml"
 
@@ -11,7 +11,7 @@ enum Conf {
 
             """
 
-    /// One in which a route demands a request proof, and every optional section stands.
+    /// A file with every optional section, in which a route requires a request proof.
     static let attested =
         beginning + """
                 require: request-proof
@@ -36,7 +36,7 @@ enum Conf {
 
             """
 
-    /// What both have in common: up to the first route, whose level comes next.
+    /// The beginning of both files, up to the level of the first route.
     private static let beginning = """
         listeners:
           - address: 127.0.0.1:8443
@@ -55,7 +55,7 @@ enum Conf {
 
         """
 
-    /// One in which phones are enrolled, with an issuer's tokens and an encrypted CA key.
+    /// A file that enrols phones with an issuer's tokens and an encrypted CA key.
     static let enrolling =
         attested + """
             enrolment:
@@ -83,7 +83,7 @@ enum Conf {
 
             """
 
-    /// Every file is there.
+    /// A file system in which every file exists.
     static let anyFile = FileInspector { _ in nil }
 
     static func read(
@@ -92,7 +92,7 @@ enum Conf {
         try Configuration.parse(Array(text.utf8), path: path, files: files, role: role)
     }
 
-    /// What is said about a file: the diagnostics of a refusal, or the warnings.
+    /// Returns the diagnostics of a refusal, or the warnings.
     static func diagnostics(_ text: String, files: FileInspector = anyFile) -> [Diagnostic] {
         do throws(ConfigurationError) {
             return try read(text, files: files).warnings
@@ -101,17 +101,17 @@ enum Conf {
         }
     }
 
-    /// The valid conf file with one piece of it, which it has exactly once, written differently.
+    /// Returns the valid conf file with one piece, which occurs exactly once, replaced.
     static func valid(replacing piece: String, by other: String) -> String {
         replacing(piece, by: other, in: valid)
     }
 
-    /// The same with the file that demands request proofs.
+    /// Returns the file that requires request proofs with one piece replaced.
     static func attested(replacing piece: String, by other: String) -> String {
         replacing(piece, by: other, in: attested)
     }
 
-    /// The same with the file that enrols.
+    /// Returns the file that enrols with one piece replaced.
     static func enrolling(replacing piece: String, by other: String) -> String {
         replacing(piece, by: other, in: enrolling)
     }

@@ -213,7 +213,7 @@ struct EnrolmentConfigurationTests {
 
     // MARK: - Roles
 
-    /// Remembers every path it is asked for.
+    /// A file system that records every path.
     private final class Asked: @unchecked Sendable {
         // One thread reads a conf file.
         var paths: Set<String> = []

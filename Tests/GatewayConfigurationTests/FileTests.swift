@@ -86,7 +86,7 @@ struct FileTests {
     }
 }
 
-/// Gone again, with its files, when the test is over.
+/// A directory that is removed, with its files, at the end of the test.
 private final class TemporaryDirectory {
     let path: String
     private var names: [String] = []

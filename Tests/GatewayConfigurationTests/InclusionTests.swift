@@ -22,7 +22,7 @@ struct InclusionTests {
         try Configuration.load(path: directory.path + "/conf", files: Conf.anyFile)
     }
 
-    /// What is said about the conf file there.
+    /// Returns the diagnostics of the conf file in the directory.
     private static func diagnostics(_ directory: ConfDirectory) throws -> [Diagnostic] {
         do throws(ConfigurationError) {
             return try Configuration.load(path: directory.path + "/conf", files: Conf.anyFile).warnings
@@ -100,7 +100,7 @@ struct InclusionTests {
     @Test(
         "settings that cannot be joined are refused at their place",
         arguments: [
-            // The files, by name; then where it is refused, and why.
+            // The files by name, the place of the refusal, and its message.
             (["limits: {}\ninclude: a", "limits: {}"], "a:1:1", "`limits` is already set on line 1 of `DIR/conf`"),
             (
                 ["include: a", "upstreams:\n  records:\n    servers: [127.0.0.1:1]"], "a:2:3",
@@ -217,7 +217,7 @@ struct InclusionTests {
     }
 }
 
-/// Gone again, with what is in it, when the test is over.
+/// A directory that is removed, with its contents, at the end of the test.
 private final class ConfDirectory {
     let path: String
     private var files: [String] = []
@@ -231,7 +231,9 @@ private final class ConfDirectory {
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// - Parameter name: with the name of a directory before it, perhaps, which is made.
+    /// Writes a file.
+    ///
+    /// - Parameter name: the name, after an optional directory, which is created.
     func write(_ name: String, _ text: String) throws {
         if let slash = name.firstIndex(of: "/") {
             let directory = path + "/" + name[..<slash]

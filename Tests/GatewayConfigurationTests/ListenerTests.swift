@@ -66,7 +66,9 @@ struct ListenerHostsTests {
 
         """
 
-    /// - Parameter further: listeners.
+    /// Reads the file with further listeners.
+    ///
+    /// - Parameter further: the text of the listeners.
     private func read(_ further: String = "") throws -> (configuration: Configuration, warnings: [Diagnostic]) {
         try Conf.read(Conf.valid(replacing: Self.authorities, by: Self.authorities + Self.hosts + further))
     }

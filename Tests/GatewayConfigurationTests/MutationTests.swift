@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Random conf files")
 struct MutationTests {
-    /// Pieces that YAML or the settings give a meaning.
+    /// Pieces with a meaning in YAML or in the settings.
     private static let pieces = [
         "\n", "  ", "\t", ":", ": ", "- ", "[", "]", "{", "}", ",", "&a ", "*a", "!", "!!str ", "!<x> ", "|", ">", "'",
         "\"",

@@ -73,7 +73,7 @@ struct ReferenceTests {
         #expect(rangeCount > 60)
     }
 
-    /// A line whose key is commented out, as if it were not.
+    /// Returns a line without the mark of a comment before its key.
     private static func uncommented(_ line: Substring) -> Substring {
         guard let mark = line.firstRange(of: "# ") else { return line }
         let rest = line[mark.upperBound...]
@@ -89,8 +89,8 @@ struct ReferenceTests {
 
     private static let names = Set(Configuration.sections.flatMap(\.names))
 
-    /// The comment above every key where it stands first, by the path of the key; names of upstreams are left out. A key
-    /// that is commented out counts as well.
+    /// Returns the comment above the first occurrence of every key, by the path of the key. Names of upstreams are left
+    /// out. A key that is commented out counts as well.
     private static func documented() throws -> [String: String] {
         let bytes = try FileReader.read(path, atMost: 1 << 20).get()
         var parents: [(indentation: Int, key: String)] = []

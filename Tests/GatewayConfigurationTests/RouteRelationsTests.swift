@@ -43,7 +43,9 @@ struct RouteRelationsTests {
     @Test("a weaker route is a warning, not an error")
     func warning() throws {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
-        let reading = Reading(source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile, top: Configuration.Keys.section)
+        let reading = Reading(
+            source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile,
+            top: Configuration.Keys.section)
         let routes = [Weaker("/", .certificate).route, Weaker("/admin", .device).route]
         RouteRelations.check(routes.map { (value: $0, item: root) }, reading)
         // Both have the same name here, which is refused: only the warning is of interest.
@@ -97,7 +99,7 @@ struct RouteRelationsTests {
     }
 }
 
-/// As much of a route as matters for its relations.
+/// The properties of a route that matter for its relations.
 struct Weaker: Sendable {
     let route: RouteConfiguration
 

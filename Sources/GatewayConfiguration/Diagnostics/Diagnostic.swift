@@ -1,21 +1,21 @@
-/// One error or doubtful setting in a conf file, described so that an operator can correct it without other help.
+/// An error or a warning about a conf file, with all that an operator needs to correct it.
 public struct Diagnostic: Equatable, Sendable {
     public enum Severity: String, Sendable {
         /// The conf file is refused.
         case error
-        /// The conf file is taken, and means perhaps not what was intended.
+        /// The conf file is accepted, but may not mean what was intended.
         case warning
     }
 
     public let severity: Severity
-    /// The path of the conf file, as it was given.
+    /// The path of the conf file as it was given.
     public let file: String
-    /// Nothing when it concerns the file as a whole: it cannot be read, say.
+    /// The place of the mistake. Nil if the diagnostic concerns the file as a whole.
     public let place: Place?
     public let message: String
-    /// What would have been taken, to be read after "expected".
+    /// The accepted values, in words that follow "expected".
     public let expected: String?
-    /// What was probably meant: the nearest known key, name or value.
+    /// The nearest known key, name or value.
     public let suggestion: String?
     /// The text of the line.
     public let excerpt: Excerpt?
@@ -25,7 +25,7 @@ public struct Diagnostic: Equatable, Sendable {
 }
 
 extension Diagnostic: CustomStringConvertible {
-    /// As compilers say it:
+    /// The diagnostic in the form that compilers use:
     ///
     ///     conf/attestgate.yaml:12:5: error: unknown key `upstrem`
     ///        12 |     upstrem: records
@@ -51,20 +51,24 @@ extension Diagnostic: CustomStringConvertible {
     }
 }
 
-/// The line a diagnostic speaks of, cut to a window when it is very long, and the underline that belongs below it.
+/// The line of a diagnostic and its underline. A very long line is cut to a window.
 public struct Excerpt: Equatable, Sendable {
-    /// Fit to be printed: what would move a terminal's cursor is replaced, tabs stay.
+    /// The printable text: characters that move a terminal's cursor are replaced; tabs stay.
     public let text: String
-    /// Spaces and tabs up to the place, then `^~~~`.
+    /// Spaces and tabs up to the place, followed by `^~~~`.
     let underline: String
 
-    /// Lines longer than this are cut: nobody reads a caret in column 90 000.
+    /// The maximum length of a line. Longer lines are cut, since nobody reads a caret in column 90,000.
     private static let window = 160
-    /// How much of a cut line is shown before the place.
+    /// The length of a cut line before the place.
     private static let lead = 60
     private static let ellipsis = "..."
 
-    /// - Parameter line: the whole line, without its end. The place may lie just behind its last scalar.
+    /// Cuts and underlines a line.
+    ///
+    /// - Parameters:
+    ///   - whole: the line without its end.
+    ///   - place: a place on the line, or just behind its last scalar.
     init(line whole: Substring.UnicodeScalarView, at place: Place) {
         let line = Self.withoutPassphrase(whole)
         let isLong = line.index(line.startIndex, offsetBy: Self.window, limitedBy: line.endIndex) != nil
@@ -81,13 +85,13 @@ public struct Excerpt: Equatable, Sendable {
             + String(repeating: "~", count: max(0, marked.reduce(0) { $0 + DisplayWidth.of($1) } - 1))
     }
 
-    /// Diagnostics end up in logs. If the conf file contains a passphrase or a token, where only the path of one
-    /// belongs, the secret must not appear there too.
+    /// Removes a secret from a line. Diagnostics are logged, and the conf file may contain a passphrase or a token
+    /// where only the path of one belongs.
     private static func withoutPassphrase(_ line: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
         let text = Substring(line).lowercased()
         let names = ["passphrase", "password", "token"]
         guard names.contains(where: text.contains) else { return line }
-        // Keys are ASCII, but not all that may stand before them: so each is looked for in the line itself.
+        // Keys are ASCII, but the text before them may not be. So the search runs in the line itself.
         var rest = line
         while let colon = rest.firstIndex(of: ":") {
             let before = Substring(line[..<colon]).lowercased()
@@ -102,7 +106,7 @@ public struct Excerpt: Equatable, Sendable {
         return line
     }
 
-    /// White space exactly as wide as the text above it. A tab stays a tab: only the terminal knows how wide it is.
+    /// Returns white space as wide as the scalars. Tabs stay: only the terminal knows their width.
     private static func blank(_ scalars: ArraySlice<Unicode.Scalar>) -> String {
         scalars.reduce(into: "") { blank, scalar in
             blank += scalar == "\t" ? "\t" : String(repeating: " ", count: DisplayWidth.of(scalar))
@@ -110,15 +114,15 @@ public struct Excerpt: Equatable, Sendable {
     }
 }
 
-/// Where something stands in the conf file, or in one that it includes.
+/// A place in the conf file or in a file that it includes.
 public struct Place: Equatable, Sendable {
-    /// Which of these files, in the order they are read: the conf file itself is 0.
+    /// The number of the file, in the order of reading. The conf file itself is 0.
     let source: Int
-    /// From 1.
+    /// The line, from 1.
     public let line: Int
-    /// From 1, counted in Unicode scalars, as YAML counts: a tab is one, and so is an umlaut.
+    /// The column in Unicode scalars, from 1, as YAML counts: a tab is one column, and so is an umlaut.
     public let column: Int
-    /// How many scalars belong to it, at least 1; what the diagnostic underlines.
+    /// The number of underlined scalars, at least 1.
     public let length: Int
 
     init(line: Int, column: Int, length: Int = 1, source: Int = 0) {
@@ -135,11 +139,11 @@ extension Place: Comparable {
     }
 }
 
-/// Why a conf file was refused: everything that was found wrong in it, in the order of the file.
+/// The refusal of a conf file, with all diagnostics in the order of the file.
 public struct ConfigurationError: Error, Equatable {
-    /// Never empty; at least one is an error. Warnings are among them, so that all can be corrected together.
+    /// At least one error. Warnings are included, so that everything can be corrected together.
     public let diagnostics: [Diagnostic]
-    /// How many more were found and not kept.
+    /// The number of further diagnostics that were dropped.
     public let omitted: Int
 
     init(_ first: Diagnostic) {
@@ -147,7 +151,7 @@ public struct ConfigurationError: Error, Equatable {
         omitted = 0
     }
 
-    /// Nothing when no diagnostic is an error: then nothing was refused.
+    /// Creates the error, or returns nil if no diagnostic is an error.
     init?(_ diagnostics: [Diagnostic], omitted: Int) {
         guard diagnostics.contains(where: { $0.severity == .error }) else { return nil }
         self.diagnostics = diagnostics
@@ -156,8 +160,8 @@ public struct ConfigurationError: Error, Equatable {
 }
 
 extension ConfigurationError: CustomStringConvertible {
-    /// The diagnostics, an empty line between any two. Errors come first: after "nothing was reloaded", a reader takes
-    /// the next line for the reason.
+    /// The diagnostics, separated by empty lines. Errors come first: after "nothing was reloaded", a reader takes the
+    /// next line for the reason.
     public var description: String {
         let errors = diagnostics.filter { $0.severity == .error }
         let others = diagnostics.filter { $0.severity != .error }
@@ -167,12 +171,12 @@ extension ConfigurationError: CustomStringConvertible {
     }
 }
 
-/// Text from a conf file, made fit for a terminal and for one line of a log.
+/// Text from a conf file, made safe for a terminal and for one line of a log.
 enum Printable {
-    /// A value in a message is cut after this many scalars.
+    /// The maximum number of scalars of a value in a message.
     private static let longest = 80
 
-    /// In backquotes, as diagnostics name keys and values.
+    /// Returns the value in backquotes, as diagnostics name keys and values.
     static func quoted(_ value: String) -> String {
         let head = value.unicodeScalars.prefix(longest)
         let rest = head.endIndex == value.unicodeScalars.endIndex ? "" : "..."
@@ -183,8 +187,8 @@ enum Printable {
         String(String.UnicodeScalarView(text.unicodeScalars.map(scalar)))
     }
 
-    /// Controls could move the cursor or hide text, and so could the marks that turn the direction of writing
-    /// (CVE-2021-42574): each becomes the replacement character. The tab is harmless.
+    /// Returns the scalar, or the replacement character in place of a control character or of a mark that changes the
+    /// direction of writing (CVE-2021-42574). These move the cursor or hide text. The tab is harmless.
     static func scalar(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
         if scalar == "\t" { return scalar }
         switch scalar.value {
@@ -194,8 +198,8 @@ enum Printable {
     }
 }
 
-/// How many columns of a terminal a scalar takes: 0 for what combines with the one before, 2 for East Asian wide
-/// forms (Unicode Standard Annex 11) and emoji, 1 for the rest.
+/// The number of terminal columns of a scalar: 0 for combining marks, 2 for East Asian wide forms (Unicode Standard
+/// Annex 11) and emoji, 1 for the rest.
 enum DisplayWidth {
     static func of(_ scalar: Unicode.Scalar) -> Int {
         if scalar.isASCII { return 1 }
@@ -205,7 +209,7 @@ enum DisplayWidth {
         }
     }
 
-    /// The blocks of annex 11 that are wide as a whole; single wide scalars outside of them are not worth a table.
+    /// The blocks of annex 11 that are wide as a whole. Single wide scalars outside of them are ignored.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x33FF, 0x3400...0x4DBF, 0x4E00...0x9FFF, 0xA000...0xA4CF,
         0xA960...0xA97F, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6,

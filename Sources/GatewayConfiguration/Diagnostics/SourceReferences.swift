@@ -1,4 +1,4 @@
-/// The places where a conf file names external things. A check that finds a certificate unusable, or an address taken,
+/// The places where a conf file names external things. A check that finds an unusable certificate or an address in use
 /// can then report the line.
 public struct SourceReferences: Equatable, Sendable {
     private struct SourceReference: Equatable, Sendable {
@@ -7,7 +7,7 @@ public struct SourceReferences: Equatable, Sendable {
         let excerpt: Excerpt?
     }
 
-    /// The conf file.
+    /// The path of the conf file.
     private let file: String
     private var mentions: [Subject: SourceReference] = [:]
 
@@ -15,13 +15,13 @@ public struct SourceReferences: Equatable, Sendable {
         self.file = file
     }
 
-    /// A subject that is named several times is at fault at every place; the first place is reported.
+    /// Adds a place. A subject that is named several times is reported at the first place.
     mutating func add(_ subject: Subject, at place: Place, in source: SourceText) {
         guard mentions[subject] == nil else { return }
         mentions[subject] = SourceReference(file: source.file, place: place, excerpt: source.excerpt(at: place))
     }
 
-    /// The conf file, and every file that it names: those it includes too.
+    /// The paths of the conf file, of the files that it includes, and of all files that it names.
     public var files: Set<String> {
         var files: Set<String> = [file]
         for (subject, mention) in mentions {
@@ -31,7 +31,7 @@ public struct SourceReferences: Equatable, Sendable {
         return files
     }
 
-    /// A diagnostic with the place of the subject, or of the conf file as a whole where that is not named.
+    /// Returns a diagnostic at the place of the subject, or about the whole file if the subject has no place.
     public func diagnostic(
         _ severity: Diagnostic.Severity, of subject: Subject?, _ message: String, expected: String? = nil
     ) -> Diagnostic {
@@ -43,19 +43,19 @@ public struct SourceReferences: Equatable, Sendable {
     }
 }
 
-/// What a conf file names outside of itself, and what may turn out to be at fault only when it is used.
+/// An external thing that a conf file names, and that may fail only when it is used.
 public enum Subject: Hashable, Sendable {
-    /// By its path, as it is opened.
+    /// A file, by the path that is opened.
     case file(String)
-    /// A file where a private key should be, or a revocation list: the same one may be named elsewhere for what it is.
+    /// A file with a private key or a revocation list. The same file may have another purpose elsewhere.
     case privateKey(String)
     case revocationList(String)
-    /// One to listen on, as the conf file writes addresses.
+    /// An address to listen on, in the notation of the conf file.
     case address(String)
-    /// One of an upstream, or one that is asked something: its name or address, and its port.
+    /// A server of an upstream or of another service: its name or address, and its port.
     case server(String)
 
-    /// What it is wherever it is named.
+    /// The subject without its purpose.
     var anywhere: Subject {
         switch self {
         case .privateKey(let path), .revocationList(let path): .file(path)

@@ -1,10 +1,10 @@
-/// What is required, besides the app itself, to admit a device.
+/// The requirement for admitting a device, besides a genuine app.
 public enum AdmissionConfiguration: Equatable, Sendable {
-    /// Nobody: any genuine app is let in.
+    /// No requirement.
     case open
-    /// An issuer whose token the phone brings, a login for example.
+    /// A token from an issuer, such as a login service, that the phone presents.
     case token(AdmissionTokenConfiguration)
-    /// An operator, who releases each device.
+    /// The approval of each device by an operator.
     case approval
 
     enum Name: String, CaseIterable, Sendable {
@@ -14,16 +14,16 @@ public enum AdmissionConfiguration: Equatable, Sendable {
     }
 }
 
-/// Who signs admission tokens, and for whom.
+/// The issuer, the audience and the keys of admission tokens.
 public struct AdmissionTokenConfiguration: Equatable, Sendable {
-    /// `iss`.
+    /// The claim `iss`.
     public let issuer: ServiceURL
-    /// `aud`.
+    /// The claim `aud`.
     public let audience: ServiceURL
-    /// PEM files with a public key on P-256 each, 1 to 8.
+    /// The paths of 1 to 8 PEM files, each with a public key on P-256.
     public let keysPaths: [String]
 
-    /// As it stands in the file, where the audience may be left to the service's own URL.
+    /// The settings as written. A missing audience means the service's own URL.
     struct Draft: Sendable {
         let issuer: ServiceURL
         let audience: ServiceURL?
@@ -42,7 +42,7 @@ extension AdmissionTokenConfiguration.Draft {
         static let issuer = Key("issuer", .issuerURL, whenMissing: .refused, "The issuer of the tokens: their `iss`.")
         static let audience = Key(
             "audience", .serviceURL, whenMissing: .allowed, "The audience of the tokens: their `aud`.")
-        // As many as `AdmissionTokenVerifier` tries: each may cost a verification.
+        // The limit of `AdmissionTokenVerifier`: each key may cost a verification.
         static let keys = Key(
             "keys", .distinct(.file("a readable PEM file"), minimum: 1, maximum: 8), whenMissing: .refused,
             "The issuer's public keys, each on P-256.")

@@ -1,34 +1,34 @@
 internal import Vocabulary
 
-/// How phones that the gateway has never seen become registered devices with a certificate.
+/// Enrolment: how unknown phones become registered devices with a certificate.
 public struct EnrolmentConfiguration: Equatable, Sendable {
-    /// A literal address, of no other listener.
+    /// A literal address that no other listener has.
     public let address: ServerAddress
-    /// Nil if the listener speaks with phones directly.
+    /// The load balancers before the listener. Nil if phones connect directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
-    /// At least one, the preferred one first.
+    /// At least one protocol, the preferred one first.
     public let protocols: [ProtocolName]
-    /// How the listener shows itself; it asks nobody for a certificate.
+    /// The certificate of the listener, which requires no client certificate.
     public let tls: ListenerConfiguration.TLS
-    /// The provider's URL: `aud`, and the beginning of `iss`, of the tokens that bind keys.
+    /// The provider's URL: `aud`, and the prefix of `iss`, of tokens that bind keys.
     public let url: ServiceURL
     public let authority: EnrolmentAuthorityConfiguration
-    /// Of the certificates that are issued; whole seconds.
+    /// The lifetime of issued certificates, in whole seconds.
     public let certificateLife: Duration
-    /// How long an old key's binding stays valid after a new one was bound; whole seconds, zero is allowed.
+    /// The time for which an old key's binding stays valid after a new one is bound. Whole seconds, zero included.
     public let rotationOverlap: Duration
-    /// Whole seconds.
+    /// The lifetime of a nonce, in whole seconds.
     public let nonceLife: Duration
     public let admission: AdmissionConfiguration
-    /// Nil if nobody is asked for newer receipts.
+    /// The refresh of receipts. Nil if receipts are not refreshed.
     public let receipts: ReceiptsConfiguration?
-    /// Bytes of a request's content.
+    /// The maximum content of a request, in bytes.
     public let contentLimit: Int
-    /// Of one client address; of a /64 where it is IPv6.
+    /// The maximum for one client address, or for a /64 of IPv6.
     public let requestsPerMinute: Int
-    /// Open at once.
+    /// The maximum number of open connections.
     public let connections: Int
-    /// Of them from one client address, counted as its requests are; never more than `connections`.
+    /// The maximum number of open connections of one client address or /64. Never more than `connections`.
     public let connectionsPerAddress: Int
 }
 
@@ -178,18 +178,18 @@ extension EnrolmentConfiguration {
     }
 }
 
-/// The GMS CA: what issues the certificates of phones.
+/// The GMS CA, which issues the certificates of phones.
 public struct EnrolmentAuthorityConfiguration: Equatable, Sendable {
-    /// A PEM file with the one certificate.
+    /// The path of a PEM file with exactly one certificate.
     public let certificatePath: String
-    /// A PEM file that nobody but its owner can read.
+    /// The path of a PEM file that only its owner can read.
     public let keyPath: String
-    /// Nil if the key is not encrypted.
+    /// The passphrase of the key. Nil if the key is not encrypted.
     public let passphrase: Passphrase?
 
-    /// Where the passphrase of the key is; never the passphrase.
+    /// The source of the key's passphrase, never the passphrase itself.
     public enum Passphrase: Equatable, Sendable {
-        /// A file that nobody but its owner can read, with the passphrase as its one line.
+        /// A file with the passphrase as its one line. Only its owner can read it.
         case file(String)
         /// An environment variable.
         case variable(String)
@@ -237,10 +237,10 @@ extension EnrolmentAuthorityConfiguration {
     }
 }
 
-/// What holds between enrolment and the rest of the conf file.
+/// Rules between enrolment and the rest of the conf file.
 enum EnrolmentReferences {
-    /// What enrolment cannot do without. It looks at the file as written, so that a section with another mistake still
-    /// counts as there.
+    /// Checks that the sections exist that enrolment needs. Reads the file as written, so that a section with another
+    /// mistake counts as present.
     static func check(_ root: Item, _ reading: Reading) {
         guard root["enrolment"] != nil else {
             if reading.role == .enrolment {
@@ -258,9 +258,12 @@ enum EnrolmentReferences {
         }
     }
 
-    /// A software phone's statements lead to no root of Apple's, so its own must be named.
+    /// Refuses an app of simulated phones without a root. No root of Apple's signs their statements.
     ///
-    /// - Parameter root: where the settings stand.
+    /// - Parameters:
+    ///   - apps: the apps.
+    ///   - root: the settings as written, for the places of diagnostics.
+    ///   - reading: the reading of the file.
     static func checkRoots(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
         guard root["enrolment"] != nil else { return }
         for (index, app) in apps.enumerated()
@@ -274,9 +277,12 @@ enum EnrolmentReferences {
         }
     }
 
-    /// A ceiling needs numbers to compare with, and these come in receipts that are asked for.
+    /// Refuses a maximum risk without refreshed receipts, since only those contain the risk metric.
     ///
-    /// - Parameter root: where the settings stand.
+    /// - Parameters:
+    ///   - apps: the apps.
+    ///   - root: the settings as written, for the places of diagnostics.
+    ///   - reading: the reading of the file.
     static func checkCeilings(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
         guard root["enrolment"]?["receipts"] == nil else { return }
         for (index, app) in apps.enumerated() {
@@ -291,9 +297,12 @@ enum EnrolmentReferences {
         }
     }
 
-    /// Nobody at Apple's knows a software phone.
+    /// Refuses simulated phones where Apple is asked for receipts, since Apple does not know them.
     ///
-    /// - Parameter root: where the settings stand.
+    /// - Parameters:
+    ///   - apps: the apps.
+    ///   - root: the settings as written, for the places of diagnostics.
+    ///   - reading: the reading of the file.
     static func checkAskable(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
         guard let enrolment = root["enrolment"], let receipts = enrolment["receipts"], receipts["base_url"] == nil
         else {
@@ -307,9 +316,9 @@ enum EnrolmentReferences {
         }
     }
 
-    /// Its address is its own, and its certificates are good for something.
+    /// Refuses an address that another listener uses, and warns of an authority that no listener trusts.
     ///
-    /// - Parameter root: where the settings stand.
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
         _ enrolment: EnrolmentConfiguration, _ listeners: [ListenerConfiguration],
         _ administration: AdministrationConfiguration?, in root: Item, _ reading: Reading

@@ -1,28 +1,29 @@
-/// How Apple is asked for newer receipts of devices, which have their risk metric.
+/// The requests to Apple for newer receipts of devices, which contain the risk metric.
 public struct ReceiptsConfiguration: Equatable, Sendable {
-    /// Of the developer's account: ten letters and digits.
+    /// The team id of the developer's account: ten letters and digits.
     public let team: String
-    /// Of the key: ten letters and digits.
+    /// The id of the key: ten letters and digits.
     public let keyID: String
-    /// A PEM file, PKCS #8, that nobody but its owner can read.
+    /// The path of a PEM file (PKCS #8) that only its owner can read.
     public let keyPath: String
-    /// In place of Apple's own; nil for these, by the environment of each app.
+    /// The service that replaces Apple's. Nil for Apple's, chosen by the environment of each app.
     public let baseURL: OutboundURL?
-    /// A PEM file with what certificates of the service lead to.
+    /// The path of a PEM file with the authorities of the service's certificate.
     public let authoritiesPath: String
-    /// Between two questions about one device, at least; whole seconds.
+    /// The minimum time between two requests for one device, in whole seconds.
     public let interval: Duration
-    /// From a call that failed to the next about the same device; each further failure doubles it. Whole seconds.
+    /// The time from a failed call to the next call for the same device, in whole seconds. Each further failure doubles
+    /// it.
     public let retry: Duration
     public let timeout: Duration
-    /// Calls at once.
+    /// The maximum number of calls in flight.
     public let concurrency: Int
     public let callsPerMinute: Int
 
-    /// Debian's, which no operator has put together.
+    /// Debian's bundle of authorities, which is the default.
     public static let systemBundle = "/etc/ssl/certs/ca-certificates.crt"
 
-    /// Apple's services, which know about apps of either environment.
+    /// Apple's production service, which knows apps of either environment.
     public static let production = fixed("https://data.appattest.apple.com")
     public static let development = fixed("https://data-development.appattest.apple.com")
 
@@ -103,7 +104,7 @@ extension ReceiptsConfiguration {
 }
 
 extension Kind where Value == String {
-    /// What Apple numbers teams and keys by.
+    /// An identifier of a team or a key at Apple.
     fileprivate static var appleID: Kind {
         .text("ten capital letters and digits", shape: .textOrNumber) { text throws(InvalidValue) in
             let isID =

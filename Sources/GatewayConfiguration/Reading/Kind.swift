@@ -1,8 +1,8 @@
-/// How a value of the conf file is read.
+/// The reader of one kind of value.
 struct Kind<Value: Sendable>: Sendable {
-    /// What is taken, to be read after "expected".
+    /// The accepted values, in words that follow "expected".
     let expected: String
-    /// The same for editors, which know less.
+    /// The accepted values for editors, which know less.
     let shape: Shape
     private let readItem: @Sendable (Item, Reading) -> Value?
 
@@ -12,13 +12,13 @@ struct Kind<Value: Sendable>: Sendable {
         readItem = read
     }
 
-    /// The value, or nothing when it was refused; then that has been reported.
+    /// Reads the value. Returns nil after a refusal, which has then been reported.
     func read(_ item: Item, _ reading: Reading) -> Value? {
         if case .refused = item.content { nil } else { readItem(item, reading) }
     }
 }
 
-/// Why text is not the value it should be.
+/// The reason why text is not the required value.
 struct InvalidValue: Error {
     let message: String
     let suggestion: String?
@@ -30,9 +30,12 @@ struct InvalidValue: Error {
 }
 
 extension Kind {
-    /// Text in a form of its own, quoted or not.
+    /// Creates a kind of text with a notation of its own, quoted or not.
     ///
-    /// - Parameter pattern: what all of it fits, and perhaps more: for editors.
+    /// - Parameters:
+    ///   - expected: the accepted values, in words.
+    ///   - pattern: a regular expression for editors that every value matches.
+    ///   - parse: the parser of the notation.
     static func text(
         _ expected: String, matching pattern: String? = nil,
         _ parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
@@ -57,14 +60,14 @@ extension Kind {
         }
     }
 
-    /// A mapping of its own, with the keys of this table.
+    /// Creates a kind of mapping with the keys of the section.
     static func section(_ section: Section, _ read: @escaping @Sendable (Item, Reading) -> Value?) -> Kind {
         Kind(expected: "a mapping", shape: .section(section), read: read)
     }
 }
 
 extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {
-    /// One of the names of an enumeration.
+    /// One of the raw values of an enumeration.
     static var choice: Kind {
         let names = Value.allCases.map(\.rawValue)
         let expected = names.count == 1 ? "`\(names[0])`" : "one of: \(names.joined(separator: ", "))"
@@ -80,9 +83,9 @@ extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.Ra
 }
 
 extension Kind {
-    /// A list of `minimum` to `maximum` values. One that is refused does not keep the others from being looked at.
+    /// Creates a list of `minimum` to `maximum` values. A refused element does not keep the others from being checked.
     ///
-    /// - Parameter check: what holds between the values; it gets those that could be read, each with its item.
+    /// - Parameter check: a check of the values together. It gets those that could be read, each with its item.
     static func list<Element: Sendable>(
         of element: Kind<Element>, minimum: Int, maximum: Int = .max, isDistinct: Bool = false,
         check: @escaping @Sendable ([(value: Element, item: Item)], Reading) -> Void
@@ -116,7 +119,7 @@ extension Kind {
         }
     }
 
-    /// A list in which nothing stands twice.
+    /// Creates a list in which no value occurs twice.
     static func distinct<Element: Hashable & Sendable>(
         _ element: Kind<Element>, minimum: Int, maximum: Int = .max
     ) -> Kind where Value == [Element] {
@@ -130,7 +133,7 @@ extension Kind {
 }
 
 extension Kind where Value == Int {
-    /// A plain decimal number.
+    /// Creates a kind of plain decimal numbers.
     static func integer(_ range: ClosedRange<Int>) -> Kind {
         let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
         return Kind(expected: expected, shape: .integer(range)) { item, reading in
@@ -151,7 +154,7 @@ extension Kind where Value == Int {
         }
     }
 
-    /// What was meant by `10_000` or `10k`.
+    /// Returns the number that `10_000` or `10k` means.
     private static func plain(_ text: String) -> Int? {
         let digits = text.filter { !"_,' ".contains($0) }
         guard let last = digits.last?.lowercased(), let factor = ["k": 1_000, "m": 1_000_000][last] else {
@@ -160,7 +163,7 @@ extension Kind where Value == Int {
         return Decimal.parse(digits.dropLast()).flatMap { $0 < 1_000_000 ? $0 * factor : nil }
     }
 
-    /// A number of bytes.
+    /// Creates a kind of numbers of bytes.
     static func size(_ range: ClosedRange<Int>) -> Kind {
         let bounds = "from \(SizeText.format(range.lowerBound)) to \(SizeText.format(range.upperBound))"
         let shape = Shape.either([.text(pattern: SizeText.pattern), .integer(range)])
@@ -174,7 +177,7 @@ extension Kind where Value == Int {
 }
 
 extension Kind where Value == Int {
-    /// A number of bytes in a second: `500B/s`, `1KiB/s`.
+    /// Creates a kind of numbers of bytes per second: `500B/s`, `1KiB/s`.
     static func byteRate(_ range: ClosedRange<Int>) -> Kind {
         let bounds = "from \(byteRate(range.lowerBound)) to \(byteRate(range.upperBound))"
         return .text("a rate \(bounds): a whole number with B/s, KiB/s or MiB/s", matching: "^[0-9]+([KMG]i)?B/s$") {
@@ -199,7 +202,7 @@ extension Kind where Value == Int {
 }
 
 extension Kind where Value == Duration {
-    /// A span of time.
+    /// Creates a kind of spans of time.
     static func duration(_ range: ClosedRange<Duration>) -> Kind {
         .text("a duration \(bounds(range)): a whole number with ms, s, m, h or d", matching: DurationText.pattern) {
             text throws(InvalidValue) in
@@ -207,7 +210,7 @@ extension Kind where Value == Duration {
         }
     }
 
-    /// A span of time that is compared with times in seconds, so that a fraction would quietly be lost.
+    /// Creates a kind of spans of whole seconds. They are compared with times in seconds, so a fraction would be lost.
     static func wholeSeconds(_ range: ClosedRange<Duration>) -> Kind {
         .text("a duration \(bounds(range)): a whole number with s, m, h or d", matching: DurationText.pattern) {
             text throws(InvalidValue) in

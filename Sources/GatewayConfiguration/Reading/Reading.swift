@@ -1,21 +1,21 @@
-/// One reading of one conf file: what was found on the way, and what the world around the file is.
+/// The reading of one conf file: its sources, its diagnostics and the file system.
 ///
-/// Everything that reads a part of the file is handed this, reports what it refuses, and returns nothing. So a file
-/// with five mistakes is refused once, with five diagnostics.
+/// Every reader of a part gets this object, reports to it what it refuses, and returns nil. So a file with five
+/// mistakes is refused once, with five diagnostics.
 final class Reading {
-    /// The conf file, and what it includes, in the order they are read.
+    /// The conf file and the files that it includes, in the order of reading.
     private(set) var sources: [SourceText]
-    /// What this process does, of all that the file may speak of.
+    /// The role of this process.
     let role: Role
     /// The section at the top of a conf file.
     let top: Section
     private var files: FileInspector
     private var diagnostics: [Diagnostic] = []
-    /// What was named so far.
+    /// The external things named so far.
     private(set) var mentions: SourceReferences
     private var omitted = 0
 
-    /// Enough to correct together; a file that is no conf file at all would have one for every line.
+    /// The maximum number of diagnostics. A file that is no conf file would have one for every line.
     static let mostDiagnostics = 100
 
     init(source: SourceText, files: FileInspector, top: Section, role: Role = .both) {
@@ -31,10 +31,10 @@ final class Reading {
 
     func source(of place: Place) -> SourceText { sources[place.source] }
 
-    /// Stores where a subject is named, for a diagnostic about it.
+    /// Stores the place where a subject is named.
     func mention(_ subject: Subject, at place: Place) { mentions.add(subject, at: place, in: source(of: place)) }
 
-    /// Reads the text of a file that is included, and takes it in; what speaks against it is reported.
+    /// Reads the text of an included file. Reports the reason and returns nil if that fails.
     func include(_ bytes: [UInt8], file: String) -> SourceText? {
         do throws(ConfigurationError) {
             let source = try SourceGuard.text(
@@ -47,10 +47,10 @@ final class Reading {
         }
     }
 
-    /// Where files that are included come from.
+    /// The source of included files.
     var library: SourceLibrary { files.library }
 
-    /// The line of something, as a diagnostic at `place` names it.
+    /// Returns the line of another place, in the words of a diagnostic at `place`.
     func line(of other: Place, from place: Place) -> String {
         other.source == place.source
             ? "on line \(other.line)" : "on line \(other.line) of \(Printable.quoted(source(of: other).file))"
@@ -66,18 +66,18 @@ final class Reading {
         add(.warning, place, message, expected, { nil })
     }
 
-    /// Relative paths are meant from where the file lies that they stand in, wherever the gateway was started.
+    /// Returns the path relative to the directory of the file that contains it, wherever the gateway was started.
     func resolve(path: String, at place: Place) -> String {
         path.hasPrefix("/") ? path : source(of: place).directory + path
     }
 
-    /// What speaks against reading this file, if anything does.
+    /// Returns the reason why this file cannot be read, if there is one.
     func objection(toFile path: String) -> String? { files.objection(path) }
 
-    /// What speaks against keeping a secret in this file, if anything does.
+    /// Returns the reason why this file cannot hold a secret, if there is one.
     func objection(toSecretIn path: String) -> String? { files.privacyObjection(path) }
 
-    /// Reads a part of the file; those that it names are not looked at if they are another process' business.
+    /// Reads a part of the file. Files named there are not checked if only another process uses them.
     func sparingFiles<Part>(if isSpared: Bool, _ read: () -> Part) -> Part {
         let all = files
         defer { files = all }
@@ -85,12 +85,12 @@ final class Reading {
         return read()
     }
 
-    /// What speaks against making a file here, if anything does.
+    /// Returns the reason why a file cannot be created here, if there is one.
     func objection(toMaking path: String) -> String? { files.makingObjection(path) }
 
-    /// The warnings.
+    /// Returns the warnings.
     ///
-    /// - Throws: everything reported, if any of it was refused.
+    /// - Throws: all diagnostics if one of them is an error.
     func finish() throws(ConfigurationError) -> [Diagnostic] {
         let sorted = diagnostics.enumerated().sorted { left, right in
             guard let first = left.element.place, let second = right.element.place, first != second else {
@@ -102,13 +102,16 @@ final class Reading {
         return sorted
     }
 
-    /// - Throws: everything reported. The caller has no value because something was refused.
+    /// Ends a reading that has no value because something was refused.
+    ///
+    /// - Throws: all diagnostics.
     func fail() throws(ConfigurationError) -> Never {
         _ = try finish()
         preconditionFailure("a part of the conf file was not read for an unknown reason")
     }
 
-    /// Says nothing of what stands in a file that seems to be none of settings, be it in the words of a invalid; and says so once.
+    /// Adds one diagnostic for a file that seems to have no settings. It quotes no line of the file, which may be a
+    /// secret.
     private func addForeign(_ severity: Diagnostic.Severity, _ source: SourceText, _ place: Place) {
         let isKnown = diagnostics.contains { $0.place?.source == source.number && $0.severity == severity }
         guard !isKnown else { return }
@@ -124,8 +127,8 @@ final class Reading {
         _ severity: Diagnostic.Severity, _ place: Place, _ message: String, _ expected: String?,
         _ suggestion: () -> String?
     ) {
-        // Looking for a suggestion takes longer than all the rest, so it is not done for what is dropped.
-        // An error is never dropped for warnings alone: without one the file would not be refused.
+        // The search for a suggestion takes longer than everything else, so dropped diagnostics get none. The first
+        // error is never dropped in favour of warnings: without an error the file would not be refused.
         let isFirstError = severity == .error && !diagnostics.contains { $0.severity == .error }
         guard diagnostics.count < Self.mostDiagnostics || isFirstError else {
             omitted += 1
@@ -140,14 +143,14 @@ final class Reading {
     }
 }
 
-/// Reads the keys of one mapping, and refuses those its table does not have.
+/// Reads the keys of one mapping, and refuses those that the section does not have.
 struct SectionReader {
     private let item: Item
     private let reading: Reading
-    /// What was probably meant by keys that are unknown.
+    /// The known keys nearest to unknown ones.
     private let meant: Set<String>
 
-    /// Nothing when the item is no mapping.
+    /// Creates a reader. Reports and returns nil if the item is no mapping.
     init?(_ item: Item, _ section: Section, _ reading: Reading) {
         guard case .mapping(let entries) = item.content else {
             if section.path.isEmpty, item.text != nil {
@@ -161,13 +164,13 @@ struct SectionReader {
             return nil
         }
         var meant: Set<String> = []
-        // Looking for what was meant takes its time, and nobody reads more.
+        // The search for suggestions takes time, and nobody reads more of them.
         let unknown = entries.filter { !section.names.contains($0.key) }
         for (index, entry) in unknown.enumerated() {
             let suggestion = index < Reading.mostDiagnostics ? section.meant(by: entry.key) : nil
             if let suggestion { meant.insert(suggestion) }
             if let colon = entry.key.firstIndex(of: ":"), entry.value.isNothing {
-                // In braces `key:value` is one word.
+                // In braces, `key:value` is one word.
                 let key = String(entry.key[..<colon])
                 meant.insert(key)
                 reading.refuse(
@@ -186,14 +189,14 @@ struct SectionReader {
         self.reading = reading
     }
 
-    /// The value, or its default. Nothing when it was refused; then that has been reported.
+    /// Reads the value of a key or its default. Returns nil after a refusal, which has then been reported.
     func read<Value>(_ key: Key<Value>) -> Value? {
         let setting = key.setting
         if let entry = entry(of: key) { return read(entry, key) }
         switch setting.absence {
         case .means(let text):
             return Document.standard(text, at: item.place, reading).flatMap { key.kind.read($0, reading) }
-        // That it is misspelt was said; that it is missing, too, would only distract.
+        // The misspelling is reported already; reporting the key as missing too would only distract.
         case .refused where meant.contains(setting.name): return nil
         case .refused:
             reading.refuse(
@@ -203,8 +206,8 @@ struct SectionReader {
         }
     }
 
-    /// A number that is part of another one. Its default is smaller if the whole is: an operator who lowers the whole
-    /// need not think of all its parts.
+    /// Reads a number that is part of another one. A smaller whole lowers the default, so an operator need not adjust
+    /// all parts.
     func read(_ key: Key<Int>, within whole: Int?) -> Int? {
         let value = read(key)
         guard let whole, !has(key) else { return value }
@@ -213,7 +216,7 @@ struct SectionReader {
 
     func has<Value>(_ key: Key<Value>) -> Bool { entry(of: key) != nil }
 
-    /// Where the value stands, or the section if the key is missing.
+    /// Returns the place of the value, or of the section if the key is missing.
     func place<Value>(of key: Key<Value>) -> Place { item.place(of: key.setting.name) }
 
     private func entry<Value>(of key: Key<Value>) -> Item.Entry? {
@@ -231,15 +234,15 @@ struct SectionReader {
     private static func list(_ names: [String]) -> String { names.joined(separator: ", ") }
 }
 
-/// Which part of the work a process does. The key of the GMS CA is for those who enrol alone.
+/// The part of the work that a process does. Only a process that enrols has the key of the GMS CA.
 public enum Role: String, CaseIterable, Sendable {
     /// Serves requests. Never opens a file that the section `enrolment` names.
     case gateway
-    /// Enrols devices: no listeners for requests, and none of their files.
+    /// Enrols devices. Has no listeners for requests, and reads none of their files.
     case enrolment
     case both
 
     public var servesRequests: Bool { self != .enrolment }
-    /// Whether devices are enrolled where the conf file has the section for it.
+    /// Whether the process enrols devices if the conf file has the section for it.
     public var enrols: Bool { self != .gateway }
 }

@@ -1,37 +1,37 @@
-/// What one key of the conf file is: the row of a table from which files are read, keys suggested and
-/// `conf/attestgate.yaml` checked.
+/// A key of the conf file, as a row of a table. The table serves to read files, to suggest keys and to check
+/// `conf/attestgate.yaml`.
 public struct Setting: Equatable, Sendable {
-    /// What happens when the key is missing.
+    /// The treatment of a missing key.
     public enum Absence: Equatable, Sendable {
         /// The conf file is refused.
         case refused
         /// The setting does not apply.
         case allowed
-        /// As if this had been written.
+        /// This default applies.
         case means(String)
     }
 
     public let name: String
-    /// What the value must be: "a duration from 100ms to 5m".
+    /// The required value in words: "a duration from 100ms to 5m".
     public let type: String
-    /// The same for editors.
+    /// The required value for editors.
     public let shape: Shape
-    /// What is counted, or from where to where the time runs.
+    /// The unit that is counted, or the beginning and end of a time.
     public let unit: String?
     public let absence: Absence
-    /// What it is for, in a sentence.
+    /// The purpose of the setting in one sentence.
     public let summary: String
 }
 
-/// One mapping of the conf file and all keys that may stand in it.
+/// A mapping of the conf file with the settings that may occur in it.
 public struct Section: Equatable, Sendable {
-    /// The way there from the top: `listeners.tls`. Empty for the top itself.
+    /// The path from the top: `listeners.tls`. Empty for the top itself.
     public let path: String
     public let settings: [Setting]
-    /// Names that keys had in earlier versions, and what they are called now.
+    /// Former names of keys, each with its present name.
     var former: [String: String] = [:]
 
-    /// Itself and all within it. One that stands at several places, as `tls` does, has one path.
+    /// Returns the section and all within it, each path once, and each before those within it.
     func withInner() -> [Section] {
         var found = [self]
         for section in settings.flatMap(\.shape.sections) {
@@ -42,7 +42,7 @@ public struct Section: Equatable, Sendable {
 
     var names: [String] { settings.map(\.name) }
 
-    /// The key of this section that was probably meant by an unknown one.
+    /// Returns the key of this section that an unknown key probably means.
     func meant(by key: String) -> String? {
         if let now = former[key] { return now }
         // For an operator who writes a secret where only its path belongs.
@@ -50,7 +50,8 @@ public struct Section: Equatable, Sendable {
         return Spelling.nearest(to: key, among: names) ?? ForeignNames.meant(by: key, among: names)
     }
 
-    /// Where a key belongs that stands in the wrong section, to be read behind its name; nothing if that is nowhere or anywhere.
+    /// Returns the sections that have the key, in words that follow its name. Empty if there is none or more than
+    /// three.
     func sections(with key: String) -> String {
         let paths = withInner().filter { $0.names.contains(key) }.map {
             $0.path.isEmpty ? "the top of the file" : "`\($0.path)`"
@@ -60,7 +61,7 @@ public struct Section: Equatable, Sendable {
     }
 }
 
-/// A row of a settings table together with the type its value is read as.
+/// A setting together with the kind of its value.
 struct Key<Value: Sendable>: Sendable {
     let setting: Setting
     let kind: Kind<Value>
@@ -75,23 +76,23 @@ struct Key<Value: Sendable>: Sendable {
     }
 }
 
-/// What a value looks like in the file, as far as that shows without reading it. The schema for editors has this form.
+/// The form of a value in the file, as far as it is known without reading. The schema for editors uses it.
 public indirect enum Shape: Equatable, Sendable {
     /// A plain decimal number.
     case integer(ClosedRange<Int>)
-    /// Text; what fits `pattern`, a regular expression that JSON Schema and its readers understand, if there is one.
+    /// Text that matches `pattern` if there is one: a regular expression that JSON Schema supports.
     case text(pattern: String?)
     /// One of these names.
     case choice([String])
     case list(of: Shape, minimum: Int, maximum: Int, isDistinct: Bool)
     case section(Section)
-    /// A mapping of names, each of which fits `pattern`, to sections.
+    /// A mapping of names that match `pattern` to sections.
     case named(Section, pattern: String)
-    /// Numbers with full stops between them: `1.2` is one number to editors, `1.2.3` is text.
+    /// Numbers separated by full stops. To editors, `1.2` is a number and `1.2.3` is text.
     case version
     case either([Shape])
 
-    /// The sections directly below it.
+    /// The sections directly within the shape.
     var sections: [Section] {
         switch self {
         case .integer, .text, .choice, .version: []
@@ -101,7 +102,7 @@ public indirect enum Shape: Equatable, Sendable {
         }
     }
 
-    /// Whether a plain number can be it. Editors tell `60` and `'60'` apart, the conf file mostly does not.
+    /// Whether a plain number is accepted. Editors distinguish `60` and `'60'`; the conf file mostly does not.
     var admitsNumber: Bool {
         switch self {
         case .integer, .version: true

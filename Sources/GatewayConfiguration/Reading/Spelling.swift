@@ -1,12 +1,12 @@
-/// Finds what was probably meant.
+/// Suggestions for misspelt names.
 enum Spelling {
-    /// Longer words are no misspelt keys, and would take long to compare.
+    /// The maximum length of a word. Longer words are no misspelt keys, and take long to compare.
     private static let longest = 64
 
-    /// What others call it, too far from our word for its letters to lead there.
+    /// Names from other programs that differ too much from ours for a comparison of letters.
     private static let names = ["warn": "warning", "http2": "h2", "http/2": "h2", "http/2.0": "h2"]
 
-    /// The nearest candidate, if it is near enough to be meant: a third of its letters may be wrong, and one always.
+    /// Returns the nearest candidate, if at most a third of its letters, and at least one, differ.
     static func nearest(to word: String, among candidates: [String]) -> String? {
         guard word.utf8.count <= longest else { return nil }
         if let meant = names[word.lowercased()], candidates.contains(meant) { return meant }
@@ -20,7 +20,8 @@ enum Spelling {
         return best?.candidate
     }
 
-    /// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours count one each.
+    /// Returns the optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours count
+    /// one.
     static func distance(_ from: [Character], _ to: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...to.count)
@@ -41,9 +42,12 @@ enum Spelling {
     }
 }
 
-/// What nginx, HAProxy, Envoy and Traefik call a setting, and what it is called here. Spelling would never lead from one to the other.
+/// The names of settings in nginx, HAProxy, Envoy and Traefik, with our names. A comparison of letters would not find
+/// them.
 enum ForeignNames {
-    /// - Returns: the first of ours that the section has.
+    /// Returns our name for a key of another program.
+    ///
+    /// - Returns: the first of our names that the section has.
     static func meant(by key: String, among names: [String]) -> String? {
         table[key.lowercased()]?.first(where: names.contains)
     }

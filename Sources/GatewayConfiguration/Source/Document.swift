@@ -1,14 +1,15 @@
 internal import Yams
 
-/// The one place that knows the YAML parser. What comes out has no aliases, no tags, no merge keys and no key twice:
-/// one file, one meaning, whichever parser somebody else reads it with.
+/// The conversion of YAML into items, and the only user of the YAML parser.
+///
+/// Items have no aliases, no tags, no merge keys and no duplicate keys. So every parser reads the same meaning.
 struct Document {
     private let reading: Reading
-    /// Everything composed stands here, when the text is not the conf file's own: a default.
+    /// The place of all items if the text is a default instead of a file.
     private let fixedPlace: Place?
-    /// What is composed.
+    /// The text to parse.
     private let source: SourceText
-    /// The true names of keys that had to be masked, by where they stand.
+    /// The original names of masked keys, by their position.
     private var masked: [Position: String] = [:]
 
     private struct Position: Hashable {
@@ -21,16 +22,16 @@ struct Document {
         }
     }
 
-    /// More repeated keys than this are not looked for: each costs parsing the file once more.
+    /// The maximum number of masked keys. Each costs parsing the file again.
     private static let mostMasks = 16
 
-    /// The root of the conf file, or of one that it includes; nothing when that was refused.
+    /// Parses the conf file or an included file. Returns nil after a refusal.
     static func root(_ reading: Reading, of source: SourceText) -> Item? {
         var document = Document(reading: reading, fixedPlace: nil, source: source)
         return document.compose()
     }
 
-    /// A default, as it would be written in the conf file, as if it stood at `place`.
+    /// Parses a default in the notation of the conf file, as if it stood at `place`.
     static func standard(_ text: String, at place: Place, _ reading: Reading) -> Item? {
         let source = SourceText(file: reading.source.file, text: text)
         var document = Document(reading: reading, fixedPlace: place, source: source)
@@ -47,13 +48,15 @@ struct Document {
 // MARK: Composing
 
 extension Document {
-    /// The parser gives up at the first mapping with a repeated key, and names the first of the two. So that key is
-    /// masked by a scalar nobody uses and the file is parsed again: then the tree has both, and everything else too.
+    /// Parses the text and converts it.
+    ///
+    /// The parser stops at the first mapping with a duplicate key, and names the first of the two. That key is masked
+    /// by an unused scalar and the text is parsed again, so that the tree has both keys and everything else.
     private mutating func compose() -> Item? {
         var source = source
         while true {
             do {
-                // The parser stays alive while the tree is looked at: nodes hold their anchors weakly.
+                // Nodes hold their anchors weakly, so the parser must outlive the conversion.
                 let parser = try Parser(yaml: source.text, resolver: .basic, encoding: .utf8)
                 guard let root = try parser.singleRoot() else { return refuseEmpty() }
                 let item = withExtendedLifetime(parser) { convert(root, depth: 0) }
@@ -73,17 +76,17 @@ extension Document {
     }
 
     private func refuseEmpty() -> Item? {
-        // What is included may be commented out.
+        // The whole text of an included file may be commented out.
         if source.number > 0 { return Item(content: .mapping([]), place: source.place(line: 1, column: 1)) }
         reading.refuse(source.place(line: 1, column: 1), "the file is empty", expected: "settings")
         return nil
     }
 
-    /// Nothing when masking does not help: a key that is an alias, or has no text.
+    /// Masks a key. Returns nil where masking does not help: for an alias or a key without text.
     private mutating func mask(_ key: String, at mark: Mark, in source: SourceText) -> SourceText? {
         let position = Position(mark)
         guard masked[position] == nil, masked.count < Self.mostMasks, !key.isEmpty else { return nil }
-        // The first scalar of the private use area; the count keeps three equal keys apart.
+        // A scalar of the private use area; the count distinguishes three equal keys.
         guard let mask = Unicode.Scalar(0xE000 + UInt32(masked.count)) else { return nil }
         masked[position] = key
         let place = place(mark)
@@ -193,19 +196,19 @@ extension Document {
     }
 }
 
-/// A piece of the conf file before it has a meaning: what the YAML says, and where.
+/// A node of the conf file before its interpretation: the YAML content and its place.
 struct Item {
     enum Content {
         case scalar(Scalar)
         case sequence([Item])
         case mapping([Entry])
-        /// Reported already; whatever reads it stays silent.
+        /// A value that has been reported already. Readers stay silent about it.
         case refused
     }
 
     struct Scalar {
         let text: String
-        /// Neither quoted nor a block of text. Only a plain scalar can be a number.
+        /// Whether the text is neither quoted nor a block. Only a plain scalar can be a number.
         let isPlain: Bool
     }
 
@@ -218,12 +221,12 @@ struct Item {
     let content: Content
     let place: Place
 
-    /// `key:` with nothing behind it.
+    /// Whether the value is `key:` followed by nothing.
     var isNothing: Bool {
         if case .scalar(let scalar) = content { scalar.isPlain && scalar.text.isEmpty } else { false }
     }
 
-    /// What it is, for "found ...".
+    /// The kind of the item, in words that follow "found".
     var summary: String {
         switch content {
         case .scalar(let scalar): isNothing ? "nothing" : Printable.quoted(scalar.text)
@@ -233,7 +236,7 @@ struct Item {
         }
     }
 
-    /// The text of a scalar that says something.
+    /// The text of a scalar that is not empty.
     var text: String? {
         if case .scalar(let scalar) = content, !isNothing { scalar.text } else { nil }
     }
@@ -250,11 +253,11 @@ struct Item {
         entries.first { $0.key == key }?.value
     }
 
-    /// Where the value of a key stands, or the whole if the key is missing.
+    /// Returns the place of a key's value, or of the whole item if the key is missing.
     func place(of key: String) -> Place { self[key]?.place ?? place }
 }
 
 extension Item {
-    /// Stands for a value that has been refused already, so that its key does not count as missing.
+    /// Returns the item for a value that has been refused. Its key does not count as missing.
     static func refused(at place: Place) -> Item { Item(content: .refused, place: place) }
 }

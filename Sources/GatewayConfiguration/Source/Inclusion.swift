@@ -1,6 +1,6 @@
-/// Puts a conf file together with the files that it includes, and that these include.
+/// The assembly of a conf file from the files that it includes, directly and indirectly.
 struct Inclusion {
-    /// What `include` names, before files are looked for.
+    /// A value of `include`, before the search for files.
     struct Pattern: Sendable {
         let text: String
         let place: Place
@@ -8,10 +8,10 @@ struct Inclusion {
         var isGlob: Bool { text.contains { "*?[".contains($0) } }
     }
 
-    /// More than anybody divides a conf file into; a loop of links has no end.
+    /// The maximum depth. A loop of links would have no end.
     static let deepest = 8
     static let mostFiles = 256
-    /// Of all files together: four times what one may have.
+    /// The maximum size of all files together: four times the limit of one.
     static let mostBytes = 4 * SourceGuard.largestFile
 
     /// The setting that names the files.
@@ -21,14 +21,14 @@ struct Inclusion {
     )
 
     private let reading: Reading
-    /// From the conf file to the one that is read now: what each is known by, and its path.
+    /// The files from the conf file to the one being read: their identities and paths.
     private var chain: [(identity: String, path: String)] = []
-    /// Where each file was included first.
+    /// The place where each file was first included.
     private var places: [String: Place] = [:]
     private var bytes = 0
     private var isWhole = true
 
-    /// Everything as one mapping; nothing when a file could not be read, or one of them is no mapping.
+    /// Reads everything as one mapping. Returns nil if a file cannot be read or is no mapping.
     static func root(_ reading: Reading) -> Item? {
         var inclusion = Inclusion(reading: reading)
         let path = reading.source.file
@@ -44,7 +44,7 @@ struct Inclusion {
         guard let item = Document.root(reading, of: source) else { return nil }
         guard case .mapping(let entries) = item.content else {
             guard source.number > 0 else { return item }
-            // Never its text: what is included by mistake may be a password.
+            // The text is never quoted: a file included by mistake may be a password.
             let found = if case .sequence = item.content { "a list" } else { "text" }
             reading.refuse(item.place, "found \(found)", expected: "settings, as in a conf file")
             return nil
@@ -79,7 +79,7 @@ struct Inclusion {
         guard pattern.isGlob else { return [path] }
         switch reading.library.matches(path) {
         case .success(let paths):
-            // Of a directory that may be empty nobody must be kept from starting; a misspelt one shows all the same.
+            // A directory may be empty, which must not prevent a start. The warning still reveals a misspelt pattern.
             if paths.isEmpty { reading.warn(pattern.place, "no file matches \(Printable.quoted(path))") }
             return paths
         case .failure(let reason):
@@ -150,10 +150,10 @@ extension Kind where Value == [Inclusion.Pattern] {
     }
 }
 
-/// Joins the settings of files that are included with those of the file that includes them.
+/// Merges the settings of included files with those of the including file.
 ///
-/// Lists and upstreams are what operators divide by service or team, so these are joined. Anything else stands in one of the
-/// files: of two answers to one question the reader of either file would believe the wrong one.
+/// Operators divide lists and upstreams by service or team, so these are joined. Any other setting may occur in one
+/// file only: of two values, the reader of either file would believe the wrong one.
 struct SettingsMerge {
     private(set) var entries: [Item.Entry]
     private(set) var isGood = true
@@ -178,7 +178,7 @@ struct SettingsMerge {
         }
     }
 
-    /// Nothing when they cannot be joined; that has been reported.
+    /// Joins two values. Reports and returns nil if they cannot be joined.
     private func joined(_ first: Item.Entry, _ second: Item.Entry) -> Item? {
         switch reading.top.settings.first(where: { $0.name == second.key })?.shape {
         case .list(_, _, _, _): return joinedLists(first, second)

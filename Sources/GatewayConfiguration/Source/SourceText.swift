@@ -1,13 +1,14 @@
-/// The text of a conf file, or of one that it includes, with its lines, so that a diagnostic can show them.
+/// The text of a conf file or of an included file, divided into lines for diagnostics.
 struct SourceText {
     /// The path as it was given.
     let file: String
-    /// Which of the files it is, by the order they are read.
+    /// The number of the file, in the order of reading.
     let number: Int
-    /// Without a byte order mark.
+    /// The text without a byte order mark.
     let text: String
     private let lines: [Substring.UnicodeScalarView]
-    /// Was included, perhaps by mistake: no line begins with a setting. It may be a key or a password, so nothing of it is shown.
+    /// Whether no line of an included file begins with a setting. It may be a key or a password, so nothing of it is
+    /// shown.
     let isForeign: Bool
 
     /// Divides text into lines.
@@ -34,10 +35,10 @@ struct SourceText {
         Place(line: line, column: column, length: length, source: number)
     }
 
-    /// What paths in it begin at: the directory it lies in, with a slash at the end; nothing for the current one.
+    /// The directory of the file with a slash at the end. Empty for the current directory.
     var directory: String { file.lastIndex(of: "/").map { String(file[...$0]) } ?? "" }
 
-    /// Nothing when the place lies behind the last line, as the end of the file does.
+    /// Returns the excerpt at a place, or nil behind the last line.
     func excerpt(at place: Place) -> Excerpt? {
         guard !isForeign, lines.indices.contains(place.line - 1) else { return nil }
         return Excerpt(line: lines[place.line - 1], at: place)
@@ -48,7 +49,7 @@ struct SourceText {
         return settings.contains(String(line[..<colon]))
     }
 
-    /// The scalar at a place, if there is one.
+    /// Returns the scalar at a place, if there is one.
     func scalar(at place: Place) -> Unicode.Scalar? {
         guard lines.indices.contains(place.line - 1) else { return nil }
         return lines[place.line - 1].dropFirst(place.column - 1).first
@@ -58,7 +59,7 @@ struct SourceText {
         lines.indices.contains(number - 1) ? String(lines[number - 1]) : ""
     }
 
-    /// The same text with one scalar replaced; nothing when no scalar stands there. All places stay as they are.
+    /// Returns the text with one scalar replaced, or nil if no scalar is there. All places stay the same.
     func replacing(at place: Place, by scalar: Unicode.Scalar) -> SourceText? {
         guard lines.indices.contains(place.line - 1) else { return nil }
         let rest = lines[place.line - 1].dropFirst(place.column - 1)
@@ -68,8 +69,8 @@ struct SourceText {
         return SourceText(replacing: String(scalars), in: self)
     }
 
-    /// Lines end where YAML 1.1 says they do (section 5.4): at LF, CR, CR LF, NEL, LS and PS. Swift's own idea of a
-    /// new line also holds VT and FF, and would count differently from the parser.
+    /// Divides text into lines at LF, CR, CR LF, NEL, LS and PS (YAML 1.1, section 5.4). Swift's own definition also
+    /// has VT and FF, and would count differently from the parser.
     private static func split(_ text: String) -> [Substring.UnicodeScalarView] {
         let scalars = text[...].unicodeScalars
         var lines: [Substring.UnicodeScalarView] = []
@@ -96,15 +97,18 @@ struct SourceText {
     }
 }
 
-/// What is checked before the YAML parser sees a single byte. The parser builds its tree by recursion and reports
-/// bytes it cannot read without a line: neither may be left to it.
+/// The checks before the YAML parser sees the text. The parser recurses to build its tree, and reports unreadable bytes
+/// without a line.
 enum SourceGuard {
-    /// A conf file of a thousand routes has 200 KiB.
+    /// The maximum size of a file in bytes. A conf file of a thousand routes has 200 KiB.
     static let largestFile = 1 << 20
-    /// The schema is five levels deep.
+    /// The maximum depth. The schema has five levels.
     static let deepestNesting = 64
 
-    /// The bytes as text, or what speaks against it.
+    /// Returns the bytes as text.
+    ///
+    /// - Throws: a ``ConfigurationError`` if the text is too large, is not UTF-8, or has control characters or too many
+    ///   levels.
     static func text(
         of bytes: [UInt8], file: String, number: Int = 0, settings: [String] = []
     ) throws(ConfigurationError) -> SourceText {
@@ -130,7 +134,7 @@ enum SourceGuard {
         return source
     }
 
-    /// The first scalar outside YAML's printable set (YAML 1.1 section 5.1).
+    /// Returns the first scalar outside of YAML's printable set (YAML 1.1, section 5.1).
     private static func firstUnreadable(in text: String) -> (Place, Unicode.Scalar)? {
         var cursor = Cursor()
         for scalar in text.unicodeScalars {
@@ -144,8 +148,10 @@ enum SourceGuard {
         return nil
     }
 
-    /// Counts open brackets and the indentation of lines. It errs towards refusing, since it knows no quotes: text
-    /// with 64 unmatched brackets is taken for nesting. What it misses meets the parser's own bound of 1000 levels.
+    /// Returns the first place with too many open brackets or too much indentation.
+    ///
+    /// The count ignores quotes, so it may refuse text with 64 unmatched brackets. The parser's own limit of 1000
+    /// levels catches what it misses.
     private static func firstTooDeep(in text: String) -> Place? {
         var cursor = Cursor()
         var brackets = 0
@@ -211,7 +217,7 @@ enum SourceGuard {
 }
 
 extension SourceGuard {
-    /// Counts lines and columns as the parser does.
+    /// A counter of lines and columns that agrees with the parser.
     private struct Cursor {
         private var line = 1
         private(set) var column = 1

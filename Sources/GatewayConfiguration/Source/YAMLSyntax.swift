@@ -1,6 +1,6 @@
 internal import Yams
 
-/// Turns what the YAML parser complains of into what an operator can act upon.
+/// The translation of the YAML parser's errors into messages for operators.
 enum YAMLSyntax {
     static let aliasMessage = "anchors and aliases are not supported"
     static let aliasExpected = "each value where it applies; put text that begins with `*` or `&` in quotes"
@@ -37,17 +37,21 @@ enum YAMLSyntax {
     }
 }
 
-/// What somebody did who wrote something that is no YAML: the parser says at which rule of its grammar it gave up, and where.
+/// A mistake in the syntax of YAML. The parser reports the rule of its grammar that failed, and the place.
 struct YAMLMistake {
     let place: Place
-    /// To be read after "this is not YAML: ".
+    /// The message, in words that follow "this is not YAML: ".
     let message: String
     let expected: String?
 
+    /// Identifies the mistake behind an error of the parser.
+    ///
     /// - Parameters:
-    ///   - problem: as the parser has it.
-    ///   - doing: what the parser was doing; empty if it does not say.
-    ///   - beginning: where what it was doing began.
+    ///   - problem: the parser's message.
+    ///   - doing: the parser's context. Empty if it has none.
+    ///   - place: the place of the error.
+    ///   - beginning: the place where the context began.
+    ///   - source: the text.
     init(_ problem: String, _ doing: String, at place: Place, since beginning: Place?, in source: SourceText) {
         let found = Finder(problem: problem, doing: doing, place: place, beginning: beginning, source: source)
         self =
@@ -62,7 +66,7 @@ struct YAMLMistake {
     }
 }
 
-/// Goes through the mistakes that people make, those first that nothing else looks like.
+/// The search for common mistakes, the most distinctive first.
 private struct Finder {
     let problem: String
     let doing: String
@@ -72,10 +76,10 @@ private struct Finder {
 
     private var line: String { source.line(place.line) }
 
-    /// What stands before the place, on its line.
+    /// The text before the place, on its line.
     private var before: String { String(line.unicodeScalars.prefix(place.column - 1)) }
 
-    /// The marks that git leaves where two people have changed the same lines.
+    /// The markers of a merge conflict in git.
     var conflict: YAMLMistake? {
         let marks = ["<<<<<<< ", "=======", ">>>>>>> "]
         let near = [place.line - 1, place.line, place.line + 1, beginning?.line ?? place.line]
@@ -92,7 +96,7 @@ private struct Finder {
         return YAMLMistake(place, "the line begins with a tab", "spaces: YAML does not allow tabs as indentation")
     }
 
-    /// What is never closed is found missing far below; it is the opening one to look at.
+    /// A quote or bracket without an end. The parser reports it far below; the message names the opening one.
     var unclosed: YAMLMistake? {
         guard let beginning, doing.contains("flow") || doing.contains("quoted") else { return nil }
         let opening = source.scalar(at: beginning).map { "`\($0)`" } ?? "what begins here"
@@ -124,7 +128,7 @@ private struct Finder {
             "`,` between two entries, and the closing bracket after the last one")
     }
 
-    /// What no value can be without quotes.
+    /// A value that needs quotes.
     var scalar: YAMLMistake? {
         if problem.contains("cannot start any token"), let first = source.scalar(at: place) {
             return YAMLMistake(place, "a value cannot begin with `\(first)`", "quotes around the value")
@@ -155,7 +159,7 @@ private struct Finder {
         return nil
     }
 
-    /// Dashes where they mean nothing, and none where they are needed.
+    /// Dashes at a wrong place, or missing dashes.
     var list: YAMLMistake? {
         for number in [place.line, place.line - 1] {
             let text = Self.text(of: source.line(number))
@@ -181,7 +185,7 @@ private struct Finder {
         return nil
     }
 
-    /// A line that is part of nothing, or has two meanings.
+    /// A line whose indentation fits no section, or that has two meanings.
     var indentation: YAMLMistake? {
         if problem.contains("could not find expected ':'"), let beginning { return noColon(beginning) }
         guard
@@ -197,7 +201,7 @@ private struct Finder {
             place, "a value contains a colon followed by a space or by nothing", "quotes around the whole value")
     }
 
-    /// The line above, if it is nothing but text: the intended key then spans two lines.
+    /// The place of the line above if it is plain text: the intended key then spans two lines.
     private var textAbove: Place? {
         var number = place.line - 1
         while number >= 1, Self.text(of: source.line(number)).isEmpty { number -= 1 }
@@ -235,7 +239,7 @@ private struct Finder {
     }
 }
 
-/// Where the lines of a YAML file begin, for diagnostics that say where a line should begin.
+/// The columns at which the lines of a YAML file begin, for messages about indentation.
 struct Indentation {
     private let source: SourceText
 
@@ -243,9 +247,9 @@ struct Indentation {
         self.source = source
     }
 
-    /// What a line's beginning should have been: that of a line above whose section is still open.
+    /// Returns the columns at which a line could begin: those of lines above whose section is still open.
     ///
-    /// - Returns: nothing if it is one of these, or stands deeper than a line that opens a section.
+    /// - Returns: nil if the line begins at one of them, or is indented below a line that opens a section.
     func expected(of number: Int) -> String? {
         guard let own = starts(of: number).first else { return nil }
         var open: [(column: Int, line: Int)] = []
@@ -264,7 +268,7 @@ struct Indentation {
             + nearest.map { "\($0.column), as line \($0.line) does" }.joined(separator: ", or in column ")
     }
 
-    /// The columns of the dashes that a line begins with, and of what comes behind; none of a line that says nothing.
+    /// Returns the columns of a line's leading dashes and of the text behind them. Empty for a line without content.
     private func starts(of number: Int) -> [Int] {
         var columns: [Int] = []
         var column = 1

@@ -1,22 +1,22 @@
 internal import Glibc
 
-/// A host and a port: where a listener listens, or where an upstream's server is.
+/// A host and a port of a listener or of an upstream's server.
 public struct ServerAddress: Hashable, Sendable {
-    /// A DNS name in lower case, or a literal address in canonical spelling, IPv6 without brackets.
+    /// A DNS name in lower case, or a literal address in canonical form, IPv6 without brackets.
     public let host: String
     public let port: UInt16
-    /// Whether the host is an address, so that nothing has to be resolved.
+    /// Whether the host is an address, which needs no resolution.
     public let isLiteral: Bool
-    /// Whether what is sent there cannot leave the machine: 127.0.0.0/8, ::1, `localhost`.
+    /// Whether traffic to the host stays on the machine: 127.0.0.0/8, ::1, `localhost`.
     public let isLoopback: Bool
 
-    /// What all of them fit, as a regular expression.
+    /// A regular expression that every address matches.
     static let pattern = "^([^:]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
 
-    /// The same of those without a name.
+    /// A regular expression that every literal address matches.
     static let literalPattern = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
 
-    /// `127.0.0.1:8443`, `[::1]:8443`, `records.internal:9000`.
+    /// Parses `127.0.0.1:8443`, `[::1]:8443` or `records.internal:9000`.
     static func parse(_ text: String) throws(InvalidValue) -> ServerAddress {
         if let scheme = text.firstRange(of: "://") {
             let authority = String(text[scheme.upperBound...].prefix { $0 != "/" })
@@ -50,13 +50,13 @@ public struct ServerAddress: Hashable, Sendable {
         }
         let name: String
         do throws(InvalidValue) { name = try HostName.parseName(host) } catch {
-            // What takes its place has a port as well.
+            // The suggestion needs a port as well.
             throw InvalidValue(error.message, suggestion: error.suggestion.map { "\($0):\(port)" })
         }
         return ServerAddress(host: name, port: port, isLiteral: false, isLoopback: name == "localhost")
     }
 
-    /// The same, but never a name: a listener must not depend on what a resolver says today.
+    /// Parses an address without a name. A listener must not depend on a resolver.
     static func parseLiteral(_ text: String) throws(InvalidValue) -> ServerAddress {
         let address = try parse(text)
         guard address.isLiteral else {
@@ -80,13 +80,17 @@ public struct ServerAddress: Hashable, Sendable {
 }
 
 extension ServerAddress {
-    /// Whether two sockets cannot listen on both: 0.0.0.0 stands for every IPv4 address, [::] for every IPv6 address.
+    /// Returns whether two sockets cannot listen on both. 0.0.0.0 includes every IPv4 address, [::] every IPv6 address.
     func overlaps(_ other: ServerAddress) -> Bool {
         guard port == other.port, let own = IPLiteral(host), let its = IPLiteral(other.host) else { return false }
         return own.octets == its.octets || own.isIPv6 == its.isIPv6 && (own.isUnspecified || its.isUnspecified)
     }
 
-    /// What speaks against listening here, too. - Parameter what: whose the other address is: "a listener of the administration".
+    /// Returns the reason why this address cannot be used beside another one, if there is one.
+    ///
+    /// - Parameters:
+    ///   - other: the other address.
+    ///   - what: the owner of the other address: "a listener of the administration".
     func objection(to other: ServerAddress, _ what: String) -> String? {
         if self == other { return "\(self) is \(what)" }
         return overlaps(other) ? "\(self) is the same port as \(other), \(what)" : nil
@@ -94,34 +98,36 @@ extension ServerAddress {
 }
 
 extension ServerAddress: CustomStringConvertible {
-    /// As the conf file writes it.
+    /// The notation of the conf file.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// An IPv4 or IPv6 address written out, in its canonical spelling.
+/// A literal IPv4 or IPv6 address in canonical form.
 struct IPLiteral: Hashable {
-    /// As the C library writes it, IPv6 as RFC 5952 wants it; no brackets.
+    /// The text of the C library, IPv6 as in RFC 5952, without brackets.
     let text: String
-    /// In network order: 4 or 16.
+    /// 4 or 16 bytes in network order.
     let octets: [UInt8]
     let isLoopback: Bool
     let isIPv6: Bool
 
-    /// The IPv4 address that an IPv6 address maps (RFC 4291 section 2.5.5.2); itself if it maps none.
+    /// The IPv4 address that an IPv6 address maps (RFC 4291 section 2.5.5.2), or the address itself.
     var unmapped: IPLiteral {
         let isMapped = isIPv6 && octets.prefix(10).allSatisfy { $0 == 0 } && octets[10...11].allSatisfy { $0 == 0xff }
         return isMapped ? IPLiteral(octets: Array(octets.suffix(4))) ?? self : self
     }
 
-    /// Whether it stands for all addresses of a machine: 0.0.0.0, ::.
+    /// Whether this is the unspecified address: 0.0.0.0 or `::`.
     var isUnspecified: Bool { octets.allSatisfy { $0 == 0 } }
 
-    /// Whether it is a multicast address, or 255.255.255.255.
+    /// Whether this is a multicast address or 255.255.255.255.
     var isForMany: Bool {
         isIPv6 ? octets[0] == 0xff : octets[0] >> 4 == 0xe || octets.allSatisfy { $0 == 0xff }
     }
 
-    /// - Returns: nil unless there are 4 or 16 octets.
+    /// Creates an address from its bytes.
+    ///
+    /// - Returns: nil unless there are 4 or 16 bytes.
     init?(octets: [UInt8]) {
         switch octets.count {
         case 4: self.init(octets.map { "\($0)" }.joined(separator: "."))
@@ -134,13 +140,15 @@ struct IPLiteral: Hashable {
         }
     }
 
-    /// - Parameter text: no brackets, no zone. Octets with leading zeros are refused: some read them as octal.
+    /// Parses an address. Refuses leading zeros, which some programs read as octal.
+    ///
+    /// - Parameter text: the address without brackets and zone.
     init?(_ text: String) {
         if text.contains(":") {
             var address = in6_addr()
             guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
             var canonical = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-            // The buffer holds the longest spelling there is, so the call cannot fail.
+            // The buffer holds the longest spelling, so the call cannot fail.
             guard unsafe inet_ntop(AF_INET6, &address, &canonical, socklen_t(canonical.count)) != nil else {
                 return nil
             }
@@ -159,20 +167,21 @@ struct IPLiteral: Hashable {
     }
 }
 
-/// An address, or all whose first bits are alike: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`.
+/// An address or a network: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`.
 public struct Network: Hashable, Sendable {
-    /// Of the lowest address, in network order: 4 or 16.
+    /// The lowest address: 4 or 16 bytes in network order.
     public let octets: [UInt8]
-    /// Of what is alike, in bits.
+    /// The length of the prefix in bits.
     public let length: Int
 
     public var isIPv6: Bool { octets.count == 16 }
-    /// Whether it is every address of its family.
+    /// Whether the network contains every address of its family.
     var isEverything: Bool { length == 0 }
 
     static let expected = "an address or a network, for example 10.0.0.0/8, 192.0.2.7 or \"2001:db8::/32\""
 
-    /// Bits behind the prefix must be zero: other bits mean that another network, or one address, was intended.
+    /// Parses a network. Bits behind the prefix must be zero: others mean that another network, or one address, was
+    /// intended.
     static func parse(_ text: String) throws(InvalidValue) -> Network {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = IPLiteral(String(parts[0])) else {
@@ -208,9 +217,9 @@ public struct Network: Hashable, Sendable {
     }
 }
 
-/// Hosts in their one spelling: a DNS name in lower case, an IPv4 address, or an IPv6 address in brackets.
+/// The canonical spelling of hosts: a DNS name in lower case, an IPv4 address, or an IPv6 address in brackets.
 enum HostName {
-    /// What all hosts fit, as a regular expression.
+    /// A regular expression that every host matches.
     static let pattern = "^([a-z0-9.-]+|\\[[0-9a-f:.]+\\])$"
 
     static func parse(_ text: String) throws(InvalidValue) -> String {
@@ -233,14 +242,14 @@ enum HostName {
         guard text.hasSuffix("]"), let literal = IPLiteral(String(text.dropFirst().dropLast())), literal.isIPv6 else {
             throw InvalidValue("\(Printable.quoted(text)) is not an IPv6 address in brackets")
         }
-        // Requests are compared by text, so only the canonical spelling could ever match (RFC 5952).
+        // Requests are compared as text, so only the canonical spelling (RFC 5952) could match.
         guard text == "[\(literal.text)]" else {
             throw InvalidValue("\(Printable.quoted(text)) has a shorter spelling", suggestion: "[\(literal.text)]")
         }
         return text
     }
 
-    /// RFC 1123 section 2.1; the last label is not a number, so that no address is taken for a name.
+    /// Parses a DNS name (RFC 1123 section 2.1). The last label is not a number, so that no address passes for a name.
     static func parseName(_ text: String) throws(InvalidValue) -> String {
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
         let isName = (1...253).contains(text.utf8.count) && labels.allSatisfy(isLabel)

@@ -1,21 +1,21 @@
 internal import Vocabulary
 
-/// Names of request fields, in lower case: those to be removed or forwarded, and those that a proof must cover.
+/// Names of request fields in lower case: fields to remove, to forward, or to cover by a proof.
 enum ConfiguredFieldName {
     static let expected = "the name of a request field that is not part of the message framing"
     static let expectedComponent = "the name of a request field in lower case that is not part of the message framing"
     static let expectedForwarded = "the name of a request field that is otherwise removed or refused"
     static let expectedUnusual = "the name of a request field with other characters than letters, digits and -"
 
-    /// Without these a message has no end, no host or another meaning.
+    /// Fields without which a message has no end, no host or another meaning.
     private static let needed: Set<String> = [
         "connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade",
     ]
 
-    /// These carry the proof (RFC 9421 section 4), which cannot cover itself.
+    /// Fields that carry the proof (RFC 9421 section 4), which cannot cover itself.
     private static let proof: Set<String> = ["signature", "signature-input"]
 
-    /// A field to be removed.
+    /// Parses the name of a field to remove.
     static func parse(_ text: String) throws(InvalidValue) -> String {
         try checkPlain(text, else: "does not need to be removed")
         guard !needed.contains(text.lowercased()) else {
@@ -24,7 +24,7 @@ enum ConfiguredFieldName {
         return text.lowercased()
     }
 
-    /// A field to be covered by a proof. Components are written in lower case (RFC 9421 section 2.1).
+    /// Parses the name of a field that a proof covers. Components are in lower case (RFC 9421 section 2.1).
     static func parseComponent(_ text: String) throws(InvalidValue) -> String {
         try checkPlain(text, else: "cannot be covered")
         guard text == text.lowercased() else {
@@ -39,7 +39,7 @@ enum ConfiguredFieldName {
         return text
     }
 
-    /// A field to be forwarded although it is protected.
+    /// Parses the name of a field to forward although it is protected.
     static func parseForwarded(_ text: String) throws(InvalidValue) -> String {
         try checkPlain(text, else: "cannot be forwarded")
         let name = text.lowercased()
@@ -53,7 +53,7 @@ enum ConfiguredFieldName {
         return name
     }
 
-    /// A field to be forwarded although its name is unusual.
+    /// Parses the name of a field to forward although its name is unusual.
     static func parseUnusual(_ text: String) throws(InvalidValue) -> String {
         try check(text)
         guard !isPlain(text) else {
@@ -65,7 +65,11 @@ enum ConfiguredFieldName {
         return text.lowercased()
     }
 
-    /// - Parameter name: as it should be in a message.
+    /// Returns the message about a name that resembles a protected field.
+    ///
+    /// - Parameters:
+    ///   - name: the name as the message shows it.
+    ///   - protected: the protected field.
     static func confusion(of name: String, with protected: String) -> String {
         "a service can take \(name) for `\(protected)`, which is protected"
     }
@@ -84,9 +88,11 @@ enum ConfiguredFieldName {
         }
     }
 
-    private static func isPlain(_ text: String) -> Bool { text.lowercased().utf8.allSatisfy(ConfiguredName.isCharacter) }
+    private static func isPlain(_ text: String) -> Bool {
+        text.lowercased().utf8.allSatisfy(ConfiguredName.isCharacter)
+    }
 
-    /// RFC 9110 section 5.6.2 tchar.
+    /// Returns whether the byte is a `tchar` (RFC 9110 section 5.6.2).
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): true

@@ -1,10 +1,10 @@
 internal import Vocabulary
 
-/// Names of upstreams and routes. They become metric labels and log fields, so they need no quoting anywhere.
+/// Names of upstreams and routes. They become metric labels and log fields, so they need no quoting.
 enum ConfiguredName {
     static let expected = "a name of 1 to 63 of the characters a-z, 0-9 and -"
 
-    /// As a regular expression.
+    /// A regular expression that every name matches.
     static let pattern = "^[a-z0-9-]{1,63}$"
 
     static func parse(_ text: String) throws(InvalidValue) -> String {
@@ -28,18 +28,18 @@ enum ConfiguredName {
     }
 }
 
-/// Names of environment variables, as POSIX has them (XBD section 8.1).
+/// Names of environment variables (POSIX XBD, section 8.1).
 enum VariableName {
     static let expected =
         "the name of an environment variable: capital letters, digits and _, not beginning with a digit"
 
-    /// As a regular expression.
+    /// A regular expression that every name matches.
     static let pattern = "^[A-Z_][A-Z0-9_]*$"
 
     static func parse(_ text: String) throws(InvalidValue) -> String {
         guard isName(text) else {
             let isShell = text.hasPrefix("$") && isName(String(text.dropFirst()))
-            // Not quoted: it may be what the variable was to hold.
+            // The text is not quoted: it may be the secret itself.
             throw InvalidValue(
                 "this is not the name of a variable",
                 suggestion: isShell ? String(text.dropFirst()) : nil)
@@ -57,11 +57,11 @@ enum VariableName {
     }
 }
 
-/// Key ids as the conf file writes them.
+/// The notation of key ids.
 enum KeyIDText {
     static let expected = "a key id: base64 of 32 bytes, 44 characters"
 
-    /// As a regular expression.
+    /// A regular expression that every key id matches.
     static let pattern = "^[A-Za-z0-9+/]{43}=$"
 
     static func parse(_ text: String) throws(InvalidValue) -> KeyID {
@@ -72,7 +72,7 @@ enum KeyIDText {
         return id
     }
 
-    /// RFC 4648 section 4, in its one spelling: with padding, unused bits zero.
+    /// Decodes base64 (RFC 4648 section 4) in canonical form: with padding, unused bits zero.
     private static func decode(_ text: String) -> [UInt8]? {
         let characters = Array(text.utf8)
         guard characters.count == 44, characters.last == UInt8(ascii: "=") else { return nil }

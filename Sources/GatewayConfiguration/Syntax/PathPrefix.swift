@@ -1,8 +1,8 @@
-/// Paths of routes in their one admitted spelling, the same that is demanded of requests: a route that could be
-/// spelt differently from the requests it is meant for would never match them, or match others.
+/// The canonical spelling of routes' paths, which requests must use too. A route with another spelling would never
+/// match its requests, or match others.
 enum PathPrefix {
     static let expected = "a path: `/`, or one that begins with `/`, does not end with `/`, and is in normal form"
-    /// What all of them fit, as a regular expression.
+    /// A regular expression that every path matches.
     static let pattern = "^/([^/]+(/[^/]+)*)?$"
     private static let longest = 1024
 
@@ -49,8 +49,8 @@ enum PathPrefix {
         }
     }
 
-    /// An encoded octet is refused when it has another spelling (RFC 3986 section 2.3: the unreserved ones), or when
-    /// decoding it could change how the path divides: slash, backslash, NUL, and the percent sign itself.
+    /// Refuses an encoded byte that has another spelling (RFC 3986 section 2.3: the unreserved ones). Also refuses
+    /// those that could change the segments when decoded: slash, backslash, NUL and the percent sign.
     private static func checkEncoded(_ digits: Substring.UTF8View) throws(InvalidValue) {
         let text = String(Substring(digits))
         guard text.utf8.count == 2, let octet = UInt8(text, radix: 16), !text.hasPrefix("+") else {
@@ -67,7 +67,8 @@ enum PathPrefix {
         }
     }
 
-    /// RFC 3986 section 3.3 pchar, without the percent sign and without `;`, whose parameters servers strip at will.
+    /// Returns whether the byte is a `pchar` (RFC 3986 section 3.3) other than the percent sign and `;`. Servers treat
+    /// parameters behind `;` differently.
     private static func isCharacter(_ byte: UInt8) -> Bool {
         isUnreserved(byte) || "!$&'()*+,=:@".utf8.contains(byte)
     }

@@ -1,11 +1,11 @@
-/// Durations as the conf file writes them: `500ms`, `10s`, `5m`, `1h`, `30d`. A number alone is refused: half of the world
-/// would take it for seconds and the other half for milliseconds.
+/// The notation of durations: `500ms`, `10s`, `5m`, `1h`, `30d`. A number without a unit is refused, since it could
+/// mean seconds or milliseconds.
 enum DurationText {
     private static let units: [(name: String, milliseconds: Int)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
     ]
 
-    /// As a regular expression.
+    /// A regular expression that every duration matches.
     static let pattern = "^(0|[1-9][0-9]*)(ms|s|m|h|d)$"
 
     static func parse(_ text: String) throws(InvalidValue) -> Duration {
@@ -40,7 +40,7 @@ enum DurationText {
         return "\(milliseconds)ms"
     }
 
-    /// `1.5s` is 1500ms: in the largest unit in which it is a whole number.
+    /// Returns a fraction in the largest unit in which it is whole: `1.5s` is 1500ms.
     private static func inSmallerUnit(_ text: String) -> String? {
         let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == "." || $0 == ",") }
         guard let number = Double(digits.replacing(",", with: ".")), number < 1_000_000,
@@ -50,7 +50,7 @@ enum DurationText {
         return milliseconds.rounded() == milliseconds ? format(.milliseconds(Int(milliseconds))) : nil
     }
 
-    /// Of `1m30s` and its like, in milliseconds; nil if it is nothing like that.
+    /// Returns the milliseconds of `1m30s` and the like, or nil for other text.
     private static func sum(_ text: String) -> Int? {
         var rest = text[...]
         var parts = 0
@@ -77,11 +77,11 @@ enum DurationText {
     }
 }
 
-/// Sizes as the conf file writes them: `512`, `16KiB`, `1MiB`, `1GiB`.
+/// The notation of sizes: `512`, `16KiB`, `1MiB`, `1GiB`.
 enum SizeText {
     private static let units: [(name: String, bytes: Int)] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
 
-    /// As a regular expression.
+    /// A regular expression that every size matches.
     static let pattern = "^(0|[1-9][0-9]*)([KMG]iB)?$"
 
     static func parse(_ text: String) throws(InvalidValue) -> Int {
@@ -108,7 +108,7 @@ enum SizeText {
         return String(bytes)
     }
 
-    /// `1.5MiB` is 1536KiB: in the largest unit in which it is a whole number.
+    /// Returns a fraction in the largest unit in which it is whole: `1.5MiB` is 1536KiB.
     private static func inSmallerUnit(_ text: String) -> String? {
         let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == "." || $0 == ",") }
         guard let number = Double(digits.replacing(",", with: ".")), number < 1_000_000,
@@ -119,7 +119,7 @@ enum SizeText {
         return bytes.rounded() == bytes ? format(Int(bytes)) : nil
     }
 
-    /// `1MB`, `1m`, `1 mb` and `1Mi` all mean 1MiB here, since nothing else can be said; `512B` means 512.
+    /// Returns the size that was probably meant: 1MiB for `1MB`, `1m`, `1 mb` and `1Mi`, and 512 for `512B`.
     private static func suggestion(_ number: Int, _ unit: Substring) -> String? {
         let letter = unit.lowercased().first { $0 != " " }
         if letter == "b" { return String(number) }
@@ -127,11 +127,11 @@ enum SizeText {
     }
 }
 
-/// How often requests may come.
+/// A limit on the rate of requests.
 public struct RateConfiguration: Equatable, Sendable {
     public let requests: Int
     public let period: Period
-    /// How many may come at once, after a pause.
+    /// The number of requests that may arrive at once after a pause.
     public let burst: Int
 
     public enum Period: String, CaseIterable, Sendable {
@@ -140,8 +140,7 @@ public struct RateConfiguration: Equatable, Sendable {
     }
 }
 
-/// Rates as the conf file writes them: `100/s`, `60/m`, `100/s burst 200`. Without a burst as many may come at once as the
-/// number says.
+/// The notation of rates: `100/s`, `60/m`, `100/s burst 200`. Without a burst, the number itself is the burst.
 enum RateText {
     private static let range = 1...1_000_000
 
@@ -170,7 +169,7 @@ enum RateText {
         return RateConfiguration(requests: requests, period: period, burst: burst)
     }
 
-    /// A number alone, or a period that is spelt otherwise.
+    /// Returns the rate that was probably meant by a number alone, or by another spelling of the period.
     private static func suggestion(_ parts: [Substring], _ words: [Substring]) -> String? {
         guard words.count == 1, let number = Decimal.parse(parts[0]) else { return nil }
         guard parts.count == 2 else { return parts.count == 1 ? "\(number)/s" : nil }
@@ -183,8 +182,8 @@ extension Kind where Value == RateConfiguration {
     static var rate: Kind { .text(RateText.expected, matching: "^[0-9]+/[sm]( burst [0-9]+)?$", RateText.parse) }
 }
 
-/// Whole numbers in their one spelling: digits alone, no sign, no leading zero. YAML 1.1 takes `010` for eight and
-/// `1_000` for a thousand; here both are refused rather than guessed.
+/// Whole numbers in canonical form: only digits, no sign, no leading zero. YAML 1.1 reads `010` as eight and `1_000` as
+/// a thousand; both are refused here.
 enum Decimal {
     static func parse(_ text: Substring) -> Int? {
         guard !text.isEmpty, text.utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) else { return nil }

@@ -1,5 +1,7 @@
-/// The URL that a service is known under: what tokens name as their issuer or audience. It is compared byte by byte, so
-/// it has one spelling: `https`, a host in lower case, perhaps a port and a path; no user, no query, no fragment.
+/// The URL of a service, which tokens name as their issuer or audience.
+///
+/// It is compared byte by byte, so it has one spelling: `https`, a host in lower case, an optional port and path. It
+/// has no user, query or fragment.
 public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     public let text: String
 
@@ -7,9 +9,12 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 
     private static let longest = 1024
 
+    /// Parses a URL.
+    ///
     /// - Parameters:
-    ///   - scheme: what it begins with.
-    ///   - mayEndWithSlash: some issuers do; what a path is appended to does not.
+    ///   - text: the URL.
+    ///   - scheme: the required beginning.
+    ///   - mayEndWithSlash: whether a slash may be at the end. Some issuers have one; a base for paths has none.
     static func parse(
         _ text: String, scheme: String = "https://", mayEndWithSlash: Bool
     ) throws(InvalidValue) -> ServiceURL {
@@ -29,7 +34,7 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         }
         let authority = String(text.dropFirst(scheme.count).prefix { $0 != "/" })
         do throws(InvalidValue) {
-            // A port, unless the last colon is one of an IPv6 address.
+            // A port, unless the last colon is part of an IPv6 address.
             if authority.contains(":"), !authority.hasSuffix("]") {
                 _ = try ServerAddress.parse(authority)
             } else {
@@ -42,7 +47,7 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         return ServiceURL(text: text)
     }
 
-    /// Unreserved characters of RFC 3986 section 2.3, and what separates host, port and path.
+    /// Returns whether the byte is unreserved (RFC 3986 section 2.3) or separates host, port and path.
     private static func isCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -54,7 +59,7 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Kind where Value == ServiceURL {
-    /// What paths are appended to.
+    /// The base of paths.
     static var serviceURL: Kind {
         .text(
             "an https URL without a slash at the end, for example https://localhost:8444", matching: "^https://.*[^/]$"
@@ -64,7 +69,7 @@ extension Kind where Value == ServiceURL {
         }
     }
 
-    /// Somebody else's, who may have put a slash there.
+    /// The URL of another organisation's issuer, which may end with a slash.
     static var issuerURL: Kind {
         .text("an https URL, exactly as it is in the issuer's tokens", matching: "^https://.+") {
             text throws(InvalidValue) in
@@ -73,16 +78,16 @@ extension Kind where Value == ServiceURL {
     }
 }
 
-/// Where a service is that is asked something: a URL with `https`, or with `http` where nothing leaves the machine.
+/// The URL of a service that the gateway calls: `https`, or `http` on this machine.
 public struct OutboundURL: Hashable, Sendable {
-    /// As it stands in the file.
+    /// The notation of the conf file.
     public let text: String
-    /// Whether TLS is spoken.
+    /// Whether the scheme is `https`.
     public let isEncrypted: Bool
     public let server: ServerAddress
-    /// What `Host` says: the port is left out where it is the usual one.
+    /// The value of `Host`, without the default port.
     public let authority: String
-    /// What comes before the paths of the service: nothing, or a slash and more, without one at the end.
+    /// The prefix of the service's paths: empty, or a slash and more, without one at the end.
     public let path: String
 
     static func parse(_ text: String) throws(InvalidValue) -> OutboundURL {
@@ -111,7 +116,7 @@ extension Kind where Value == OutboundURL {
     }
 }
 
-/// The beginning of a URI. It is put into JSON as it stands, so it has nothing that would need escaping there.
+/// The prefix of a URI. It is written into JSON unescaped, so it contains nothing that needs escaping.
 enum URIPrefix {
     static let expected = "the beginning of a URI, for example https://example.org/denials#"
 

@@ -1,52 +1,53 @@
 /// A service behind the gateway, reached over a pool of connections.
 public struct UpstreamConfiguration: Equatable, Sendable {
-    /// How a request's server is chosen.
+    /// The choice of a request's server.
     public enum Balance: String, CaseIterable, Sendable {
         case roundRobin = "round-robin"
         case leastConnections = "least-connections"
         case device
     }
 
-    /// At least one, none twice.
+    /// At least one server, none twice.
     public let servers: [ServerAddress]
-    /// Nil: in the clear, within this machine or where the operator has accepted it.
+    /// TLS to the servers. Nil for plaintext, on this machine or where the operator accepts it.
     public let tls: UpstreamTLSConfiguration?
-    /// What is spoken with all servers: HTTP/2 with TLS by ALPN, without by prior knowledge.
+    /// The protocol of all servers. HTTP/2 uses ALPN with TLS, and prior knowledge without.
     public let speaks: ProtocolName
     public let balance: Balance
-    /// Whether the operator said that the network between may be trusted. Without TLS this is needed for any server that
-    /// is not on this machine, and with TLS it cannot be.
+    /// Whether the operator trusts the network in between. Required for plaintext to another machine, and impossible
+    /// with TLS.
     public let isPlaintextAccepted: Bool
-    /// Per worker.
+    /// The maximum number of connections, per worker.
     public let connections: Int
-    /// Per worker, never more than `connections`; nil: half of them while there are other servers.
+    /// The maximum per worker, never more than `connections`. Nil for half of them while other servers exist.
     public let connectionsPerServer: Int?
-    /// Requests at once on each connection; 1 with HTTP/1.1.
+    /// The maximum number of requests in flight on each connection. 1 with HTTP/1.1.
     public let streams: Int
-    /// Per worker, never more than `connections`.
+    /// The maximum per worker, never more than `connections`.
     public let idleConnections: Int
-    /// Per worker; nil: as many as connections and places to wait admit.
+    /// The maximum per worker. Nil for as many as connections and waiting places admit.
     public let requests: Int?
-    /// Per worker.
+    /// The maximum number of waiting requests, per worker.
     public let waiting: Int
     public let waitingTimeout: Duration
     public let connectTimeout: Duration
-    /// Until the head of the response.
+    /// The time until the head of the response.
     public let responseTimeout: Duration
-    /// Between two reads of a response's content.
+    /// The time between two reads of a response's content.
     public let contentTimeout: Duration
-    /// After this an unused connection is closed.
+    /// The time after which an unused connection is closed.
     public let idleTimeout: Duration
     public let ejection: EjectionConfiguration
     public let health: HealthCheckConfiguration?
 
-    /// WebSockets at once, per worker: half of what it can carry. They last, and requests must find room beside them.
+    /// The maximum number of WebSockets, per worker: half of the capacity. They last, and requests need room beside
+    /// them.
     public var tunnels: Int {
         let reachable = connectionsPerServer.map { $0 * servers.count } ?? connections
         return min(connections, reachable, requests ?? connections) / 2
     }
 
-    /// Has one case, because it is a confession and not a choice.
+    /// The acceptance of plaintext. It has one case, since it is an explicit statement and no choice.
     enum Plaintext: String, CaseIterable {
         case accepted
     }
@@ -217,7 +218,8 @@ extension UpstreamConfiguration {
             expected: "`minimum_servers` of at most \(servers.count)")
     }
 
-    /// Patients' data must not leave the machine unencrypted because somebody forgot to think of it.
+    /// Refuses plaintext to another machine without an explicit statement. Patients' data must not be sent unencrypted
+    /// by oversight.
     private static func checkEncryption(
         _ servers: [ServerAddress]?, _ reader: SectionReader, _ item: Item, _ reading: Reading
     ) {
@@ -242,7 +244,7 @@ extension UpstreamConfiguration {
 }
 
 extension Kind where Value == [String: UpstreamConfiguration] {
-    /// At least one, by name.
+    /// A mapping of at least one upstream, by name.
     static var upstreams: Kind {
         let expected = "a mapping of at least one name to an upstream"
         let shape = Shape.named(UpstreamConfiguration.Keys.section, pattern: ConfiguredName.pattern)
@@ -280,9 +282,10 @@ extension Kind where Value == [String: UpstreamConfiguration] {
     }
 }
 
-/// Where nothing may be forwarded to: listeners of our own, which would take requests of the gateway for those of an
-/// operator or a phone, or send them round and round; and addresses that belong to no host. Names are checked when they
-/// are resolved.
+/// The addresses to which nothing may be forwarded.
+///
+/// These are our own listeners, and addresses that belong to no host. A request to a listener would pass for one of an
+/// operator or a phone, or loop. Names are checked when they are resolved.
 struct OwnAddresses {
     private let listeners: [(address: ServerAddress, purpose: String)]
 
@@ -296,7 +299,9 @@ struct OwnAddresses {
             + (administration?.listeners ?? []).map { ($0.address, "a listener of the administration") }
     }
 
-    /// - Parameter root: where the settings stand. It looks at the servers as they are written.
+    /// Checks the servers of all upstreams as they are written.
+    ///
+    /// - Parameter root: the settings as written, for the places of diagnostics.
     func check(in root: Item, _ reading: Reading) {
         for upstream in root["upstreams"]?.entries ?? [] {
             for item in upstream.value["servers"]?.elements ?? [] {
@@ -309,7 +314,7 @@ struct OwnAddresses {
     }
 
     private func objection(to server: ServerAddress) -> String? {
-        // ::ffff:127.0.0.1 leads where 127.0.0.1 does.
+        // ::ffff:127.0.0.1 leads to 127.0.0.1.
         let literal = server.isLiteral ? IPLiteral(server.host)?.unmapped : nil
         if let literal {
             if literal.isUnspecified { return "is not the address of a machine" }
@@ -319,7 +324,7 @@ struct OwnAddresses {
             guard listener.port == server.port else { return false }
             guard let own = IPLiteral(listener.host) else { return false }
             if own.octets == literal?.octets { return true }
-            // `localhost` is both kinds of loopback.
+            // `localhost` includes both loopback addresses.
             if let literal { return literal.isLoopback && own.isUnspecified && own.isIPv6 == literal.isIPv6 }
             return server.isLoopback && (own.isUnspecified || own.text == "127.0.0.1" || own.text == "::1")
         }
@@ -327,8 +332,8 @@ struct OwnAddresses {
     }
 }
 
-/// What holds between routes and upstreams. It looks at the file as written, so that a route with another mistake
-/// still counts as one that uses its upstream.
+/// Rules between routes and upstreams. They read the file as written, so that a route with another mistake still counts
+/// as a user of its upstream.
 enum UpstreamReferences {
     static func check(_ root: Item, _ reading: Reading) {
         let names = root["upstreams"]?.entries.map(\.key) ?? []
@@ -338,7 +343,7 @@ enum UpstreamReferences {
         let references = routes.compactMap { $0["upstream"] }
         let known = Set(names)
         var used: Set<String> = []
-        // As much a mistake, and reported.
+        // A missing reference is a mistake too, and reported.
         var hasUnknown = references.count < routes.count
         for reference in references {
             guard let name = reference.text else { continue }
@@ -350,9 +355,10 @@ enum UpstreamReferences {
                 expected: "one of: \(names.prefix(20).joined(separator: ", "))",
                 suggestion: Spelling.nearest(to: name, among: names))
         }
-        // A misspelt reference, or none, makes an upstream look unused; saying both would only distract.
+        // An unknown or missing reference makes an upstream look unused; reporting both would only distract.
         guard !hasUnknown else { return }
-        for entry in root["upstreams"]?.entries ?? [] where !used.contains(entry.key) && ConfiguredName.isName(entry.key) {
+        for entry in root["upstreams"]?.entries ?? []
+        where !used.contains(entry.key) && ConfiguredName.isName(entry.key) {
             reading.warn(entry.keyPlace, "no route uses the upstream \(Printable.quoted(entry.key))")
         }
     }

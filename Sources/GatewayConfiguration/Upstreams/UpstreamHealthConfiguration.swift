@@ -1,14 +1,14 @@
 /// Health checks of the servers.
 public struct HealthCheckConfiguration: Equatable, Sendable {
     public let path: String
-    /// Nil: each server's own address.
+    /// The value of `Host`. Nil for each server's own address.
     public let host: String?
     public let interval: Duration
-    /// Less than `interval`.
+    /// The timeout of a check, less than `interval`.
     public let timeout: Duration
     public let healthyAfter: Int
     public let unhealthyAfter: Int
-    /// Nil: 200 to 299.
+    /// The required status. Nil for 200 to 299.
     public let status: Int?
 }
 
@@ -76,13 +76,13 @@ extension HealthCheckConfiguration {
 
 /// Ejection of servers that fail requests.
 public struct EjectionConfiguration: Equatable, Sendable {
-    /// One after the other.
+    /// The number of consecutive failures.
     public let failures: Int
-    /// The first time; twice as long each time after.
+    /// The duration of the first ejection. Each further one is twice as long.
     public let time: Duration
-    /// Never less than `time`.
+    /// The maximum duration, never less than `time`.
     public let longest: Duration
-    /// Never more than there are servers.
+    /// The number of servers that stay in use, never more than there are.
     public let minimumServers: Int
 }
 

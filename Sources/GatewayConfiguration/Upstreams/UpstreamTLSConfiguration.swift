@@ -1,17 +1,18 @@
-/// TLS to the servers of an upstream: who they must prove to be, and who we are. That they prove it cannot be switched off.
+/// TLS to the servers of an upstream: their required identity, and ours. Verification cannot be switched off.
 public struct UpstreamTLSConfiguration: Equatable, Sendable {
-    /// PEM files, at least one.
+    /// The paths of PEM files, at least one.
     public let authoritiesPaths: [String]
-    /// What every server's certificate must name, an address without brackets; nil: each its own host.
+    /// The name that every server's certificate must contain, an address without brackets. Nil for each server's own
+    /// host.
     public let serverName: String?
-    /// Ours; nil if services ask for none.
+    /// Our certificate. Nil if services require none.
     public let identity: Identity?
     public let policy: TLSPolicyName
 
     public struct Identity: Equatable, Sendable {
-        /// A PEM file, leaf first.
+        /// The path of a PEM file, leaf first.
         public let certificatePath: String
-        /// A PEM file.
+        /// The path of a PEM file.
         public let keyPath: String
     }
 }
@@ -66,7 +67,7 @@ extension UpstreamTLSConfiguration {
 }
 
 extension Kind where Value == [String] {
-    /// Files that must be there, readable and not empty: one, or a list of at least one.
+    /// Creates a kind for a readable file that is not empty, or a list of at least one.
     fileprivate static func files(_ what: String) -> Kind {
         let one = Kind<String>.file("a readable PEM file")
         let several = Kind.distinct(one, minimum: 1)
