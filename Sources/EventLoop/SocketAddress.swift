@@ -239,3 +239,40 @@ extension SocketAddress: CustomStringConvertible {
         return isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }
+
+/// All addresses whose first bits are alike: those of `10.0.0.0/8`, of `2001:db8::/32`, or one alone.
+public struct NetworkPrefix: Hashable, Sendable {
+    private let isIPv6: Bool
+    /// Of the lowest address.
+    private let number: UInt128
+    /// How many bits the addresses differ in.
+    private let freeBits: Int
+
+    /// - Parameters:
+    ///   - octets: of the lowest address, in network order: 4 or 16.
+    ///   - length: of what is alike, in bits.
+    /// - Returns: nil if there is no such network, or the address is not its lowest.
+    public init?(octets: [UInt8], length: Int) {
+        guard octets.count == 4 || octets.count == 16, 0...(8 * octets.count) ~= length else { return nil }
+        isIPv6 = octets.count == 16
+        number = octets.reduce(0) { $0 << 8 | UInt128($1) }
+        freeBits = 8 * octets.count - length
+        guard (number >> freeBits) << freeBits == number else { return nil }
+    }
+
+    public func contains(_ address: SocketAddress) -> Bool {
+        !address.isUnix && address.isIPv6 == isIPv6 && address.number >> freeBits == number >> freeBits
+    }
+}
+
+/// The addresses that limits count as one client: an IPv4 address, the /64 of an IPv6 address (the holder of one of its
+/// addresses has all: RFC 4291 section 2.5.1), or all clients of Unix sockets.
+public struct AddressBlock: Hashable, Sendable {
+    private let family: Int32
+    private let prefix: UInt64
+
+    init(family: Int32, prefix: UInt64) {
+        self.family = family
+        self.prefix = prefix
+    }
+}

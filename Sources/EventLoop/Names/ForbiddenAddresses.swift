@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Addresses that nothing is forwarded to, even if a name resolves to them. These are our own listeners, which would
 /// take requests of the gateway for those of an operator or a phone (DNS rebinding), and addresses that belong to no
 /// host.
@@ -37,5 +39,37 @@ public struct ForbiddenAddresses: Sendable {
             return address.isLoopback || machine().contains { $0.with(port: address.port) == address }
         }
         return reached.map { "is the address of \($0.purpose)" }
+    }
+}
+
+/// The addresses that this machine has now.
+public enum MachineAddresses {
+    /// Of all interfaces, without a port. Nothing if the kernel does not tell them.
+    public static var current: [SocketAddress] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [] }
+        defer { freeifaddrs(list) }
+        var addresses: [SocketAddress] = []
+        var next = list
+        while let entry = next {
+            if let address = entry.pointee.ifa_addr, let size = size(of: Int32(address.pointee.sa_family)) {
+                let found = SocketAddress { target, length in
+                    memcpy(target, address, size)
+                    length.pointee = socklen_t(size)
+                    return 0
+                }
+                addresses.append(found.with(port: 0))
+            }
+            next = entry.pointee.ifa_next
+        }
+        return addresses
+    }
+
+    private static func size(of family: Int32) -> Int? {
+        switch family {
+        case AF_INET: MemoryLayout<sockaddr_in>.size
+        case AF_INET6: MemoryLayout<sockaddr_in6>.size
+        default: nil
+        }
     }
 }

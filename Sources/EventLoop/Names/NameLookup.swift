@@ -194,3 +194,133 @@ extension NameFault {
         }
     }
 }
+
+/// What became of one lookup: for IPv4 and for IPv6 apart, since one may fail alone.
+public struct NameAnswer: Equatable, Sendable {
+    public enum Part: Equatable, Sendable {
+        /// In the order of the answer, at least one.
+        case addresses([SocketAddress], ttl: TimeSpan)
+        /// The nameserver says that there are none.
+        case none
+        case failed(NameFault)
+    }
+
+    public var ipv4: Part
+    public var ipv6: Part
+
+    public init(ipv4: Part, ipv6: Part) {
+        self.ipv4 = ipv4
+        self.ipv6 = ipv6
+    }
+}
+
+/// Why a name has no addresses.
+public enum NameFault: Int, CaseIterable, Sendable {
+    /// The name does not exist, or has no address.
+    case nonexistent
+    /// No nameserver answered in time, or those that did could not find out either (SERVFAIL).
+    case timeout
+    /// A nameserver does not answer us, or not this kind of question.
+    case refused
+    /// The answer does not fit into a UDP message.
+    case truncated
+    /// The answer is none.
+    case malformed
+    /// All addresses are of a kind that nothing is forwarded to.
+    case forbidden
+    /// No question could be asked: out of memory or descriptors.
+    case exhausted
+
+    /// In metrics.
+    public var name: String { String(describing: self) }
+
+    /// For people.
+    public var text: String {
+        switch self {
+        case .nonexistent: "the name does not exist or has no address"
+        case .timeout: "no nameserver has answered"
+        case .refused: "the nameserver refused the query"
+        case .truncated: "the answer does not fit into a UDP message"
+        case .malformed: "the nameserver's answer is malformed"
+        case .forbidden: "none of its addresses may be used"
+        case .exhausted: "out of memory or descriptors"
+        }
+    }
+}
+
+/// /etc/hosts, which goes before every nameserver (hosts(5)).
+enum HostsFile {
+    /// One that is larger is no file that somebody wrote.
+    private static let limit = 1 << 20
+
+    /// The addresses that the file has for a name. Reads the file each time: it is small, and lookups are rare.
+    static func addresses(of name: String, port: UInt16, path: String = "/etc/hosts") -> [SocketAddress] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return [] }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: limit)
+        var count = 0
+        while count < limit {
+            let more = bytes.withUnsafeMutableBytes {
+                read(descriptor, $0.baseAddress.map { $0 + count }, limit - count)
+            }
+            guard more > 0 else { break }
+            count += more
+        }
+        return addresses(of: name, port: port, in: bytes.prefix(count))
+    }
+
+    /// - Parameter text: lines of an address and its names; what follows a # is a comment.
+    static func addresses(of name: String, port: UInt16, in text: some Collection<UInt8>) -> [SocketAddress] {
+        let wanted = lowercased(name.utf8)
+        var found: [SocketAddress] = []
+        for line in text.split(separator: UInt8(ascii: "\n")) {
+            let words = line.prefix { $0 != UInt8(ascii: "#") }.split { isBlank($0) }
+            guard let first = words.first, words.dropFirst().contains(where: { lowercased($0) == wanted }) else {
+                continue
+            }
+            let literal = Array(first)
+            // Not with a zone: connections to upstreams have no interface of their own.
+            guard
+                let address = SocketAddress(
+                    text: literal.span, isIPv6: literal.contains(UInt8(ascii: ":")), port: port),
+                !found.contains(address)
+            else { continue }
+            found.append(address)
+        }
+        return found
+    }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0d }
+
+    private static func lowercased(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+        bytes.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+    }
+}
+
+/// How names are resolved, and for how long an answer is believed.
+public struct ResolverSettings: Sendable {
+    /// Asked in turn; none for those of /etc/resolv.conf, with its search domains.
+    public var nameservers: [SocketAddress]
+    /// For one attempt.
+    public var timeout: TimeSpan
+    /// Questions that are sent for one kind of address, to one nameserver after the other.
+    public var attempts: Int
+    /// An answer is believed for as long as it says, but neither shorter nor longer than this.
+    public var minimumTTL: TimeSpan
+    public var maximumTTL: TimeSpan
+
+    public init(
+        nameservers: [SocketAddress] = [], timeout: TimeSpan = .seconds(1), attempts: Int = 3,
+        minimumTTL: TimeSpan = .seconds(5), maximumTTL: TimeSpan = .seconds(300)
+    ) {
+        self.nameservers = nameservers
+        self.timeout = timeout
+        self.attempts = attempts
+        self.minimumTTL = minimumTTL
+        self.maximumTTL = maximumTTL
+    }
+
+    /// When a lookup is given up, whatever search domains there are.
+    var patience: TimeSpan { TimeSpan(nanoseconds: timeout.nanoseconds * Int64(attempts) + 500_000_000) }
+}
