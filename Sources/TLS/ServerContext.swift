@@ -1,5 +1,6 @@
 internal import COpenSSL
 public import Cryptography
+internal import Glibc
 
 /// What a host of a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
 ///
@@ -116,5 +117,245 @@ public final class ServerContext {
         SSL_CTX_set_verify_depth(pointer, 4)
         // The context is alive while a handshake runs: every TLSStream holds it.
         SSL_CTX_set_cert_verify_callback(pointer, verifyClientCertificate, Unmanaged.passUnretained(self).toOpaque())
+    }
+}
+
+// What OpenSSL asks in the middle of a handshake.
+
+nonisolated func verifyClientCertificate(
+    _ store: OpaquePointer?, _ argument: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let store, let argument,
+        let data = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
+    else { return 0 }
+    let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
+    let connection = OpaquePointer(data)
+    // The trust that verifies and the chains that it has verified are those of one context.
+    switch ClientCertificateVerifier.verify(
+        store, admitting: context.admission, knowing: context.chains, context.library)
+    {
+    case .success((let identity, let isKnown)):
+        HandshakeRecord.of(connection)?.isChainKnown = isKnown
+        let retained = Unmanaged.passRetained(identity)
+        guard
+            SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1
+        else {
+            retained.release()
+            return 0
+        }
+        return 1
+    case .failure(let fault):
+        HandshakeRecord.of(connection)?.fault = fault
+        return 0
+    }
+}
+
+/// ALPN (RFC 7301): what the host speaks and the client offers, or the alert for clients that offer only others.
+nonisolated func selectProtocol(
+    _ connection: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ outLength: UnsafeMutablePointer<UInt8>?,
+    _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _ argument: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let argument, let offered else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    // The one of the host that was chosen: OpenSSL asks when the ClientHello has been dealt with.
+    let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
+    let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
+    guard let place = ApplicationProtocol.choose(context.protocols, among: list.span) else {
+        connection.flatMap(HandshakeRecord.of)?.helloFault = .protocolUnknown(context.protocols)
+        return SSL_TLSEXT_ERR_ALERT_FATAL
+    }
+    // The answer may point into the client's list, which lives as long as the handshake.
+    out?.pointee = offered + place.lowerBound
+    outLength?.pointee = UInt8(place.count)
+    return SSL_TLSEXT_ERR_OK
+}
+
+/// The server's answer to a client that asks for the state of its certificate (RFC 6066 section 8): what the operator has fetched
+/// of the authority, as long as it is fresh. None after that: a client takes an old one for an attack, and none for none.
+nonisolated func stapleResponse(_ connection: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+    guard let staple = serverContext(of: connection)?.staple, staple.isFresh(at: Int64(time(nil))) else {
+        return SSL_TLSEXT_ERR_NOACK
+    }
+    let encoding = staple.encoding
+    // OpenSSL frees it with the connection.
+    guard let copy = CRYPTO_malloc(encoding.count, #file, #line) else { return SSL_TLSEXT_ERR_NOACK }
+    copy.copyMemory(from: encoding, byteCount: encoding.count)
+    _ = ag_ssl_set_tlsext_status_ocsp_resp(
+        connection, copy.assumingMemoryBound(to: UInt8.self), encoding.count)
+    return SSL_TLSEXT_ERR_OK
+}
+
+/// Resuming sessions: which may be, and what they carry.
+extension ServerContext {
+    func enableResumption(
+        presenting chain: [Certificate], trusting authorities: [Certificate]
+    ) throws(CryptographyError) {
+        // Each list is hashed by itself: what one host presents may be what another one trusts. So are the names: hosts
+        // that are alike in all else may differ in what they lead to. So is the kind of certificates: where self-signed
+        // ones are not taken, their sessions are not known either. Lists and pins are not: they change often, and each
+        // resumption is checked against the current ones (`sessionWanted`).
+        let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
+        // No name has a space.
+        let names = names.map(\.text).sorted().joined(separator: " ")
+        let all = try digest(of: chain) + digest(of: authorities) + kinds + Array(names.utf8)
+        sessionBinding = try library.sha256(of: all.span).bytes
+        SSL_CTX_set_session_id_context(pointer, sessionBinding, UInt32(sessionBinding.count))
+        SSL_CTX_set_ex_data(pointer, Self.contextIndex, Unmanaged.passUnretained(self).toOpaque())
+        _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL))
+        SSL_CTX_set_timeout(pointer, 3600)
+        SSL_CTX_set_num_tickets(pointer, 1)
+        SSL_CTX_sess_set_new_cb(pointer, sessionMade)
+        SSL_CTX_sess_set_get_cb(pointer, sessionWanted)
+    }
+
+    private func digest(of certificates: [Certificate]) throws(CryptographyError) -> [UInt8] {
+        var thumbprints: [UInt8] = []
+        for certificate in certificates { thumbprints += try certificate.thumbprint(library) }
+        return try library.sha256(of: thumbprints.span).bytes
+    }
+
+    // MARK: - What OpenSSL's objects carry for us
+
+    static let contextIndex = ag_ssl_ctx_get_ex_new_index()
+    /// On a session: the identity, retained once for each copy of the session.
+    static let identityIndex = ag_ssl_session_get_ex_new_index(identityCopied, identityFreed)
+
+    static func identity(of session: OpaquePointer?) -> ClientIdentity? {
+        guard let session, let data = SSL_SESSION_get_ex_data(session, identityIndex) else { return nil }
+        return Unmanaged<ClientIdentity>.fromOpaque(data).takeUnretainedValue()
+    }
+}
+
+// MARK: - Callbacks
+
+/// A copied session shares the identity (TLS 1.3 copies the session for each ticket it sends).
+private nonisolated func identityCopied(
+    _: UnsafeMutablePointer<CRYPTO_EX_DATA>?, _: UnsafePointer<CRYPTO_EX_DATA>?,
+    _ slot: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _: Int32, _: Int, _: UnsafeMutableRawPointer?
+) -> Int32 {
+    if let data = slot?.pointee { _ = Unmanaged<ClientIdentity>.fromOpaque(data).retain() }
+    return 1
+}
+
+private nonisolated func identityFreed(
+    _: UnsafeMutableRawPointer?, _ data: UnsafeMutableRawPointer?, _: UnsafeMutablePointer<CRYPTO_EX_DATA>?, _: Int32,
+    _: Int, _: UnsafeMutableRawPointer?
+) {
+    if let data { Unmanaged<ClientIdentity>.fromOpaque(data).release() }
+}
+
+func serverContext(of connection: OpaquePointer?) -> ServerContext? {
+    SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), ServerContext.contextIndex)
+        .map { Unmanaged<ServerContext>.fromOpaque($0).takeUnretainedValue() }
+}
+
+/// Returning 1 keeps the reference that OpenSSL counted for us.
+private nonisolated func sessionMade(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+    // Before others can find it: it does not change any more then.
+    guard let session, let context = serverContext(of: connection) else { return 0 }
+    LeanSession.emptyChain(of: connection)
+    guard LeanSession.strip(session) else { return 0 }
+    context.sessions.insert(session)
+    return 1
+}
+
+private nonisolated func sessionWanted(
+    _ connection: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ length: Int32, _ copy: UnsafeMutablePointer<Int32>?
+) -> OpaquePointer? {
+    // The table has counted the reference that OpenSSL takes over.
+    copy?.pointee = 0
+    guard let context = serverContext(of: connection),
+        let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length)))
+    else { return nil }
+    return context.sessions.find(id, admitting: context.admission)
+}
+
+/// Choosing the host, when all of the ClientHello is there and nothing of it has been looked at yet: before version, session,
+/// certificate and client are decided about.
+extension ServerContext {
+    /// Has the host chosen on connections of this context. On those too that another one began: a second ClientHello, after a
+    /// HelloRetryRequest, comes to the context that the first has chosen.
+    func readClientHello() {
+        SSL_CTX_set_client_hello_cb(pointer, clientHelloReceived, nil)
+    }
+
+    /// Makes a connection this context's that another one of its listener has begun.
+    ///
+    /// `SSL_set_SSL_CTX` takes over what OpenSSL looks up in the context when it needs it (trusted authorities and their names,
+    /// the callbacks that verify and staple, ciphers, ALPN) and what belongs to the certificate (key, chain, signatures, security level). The rest
+    /// `SSL_new` has copied from the first context, and it stays as it was, unless it is set here: CVE-2025-23419 is what comes
+    /// of leaving some of it out. Mode, read-ahead and timeouts are the same in every context.
+    ///
+    /// - Returns: false if there was no memory for that; the connection must end.
+    func takeOver(_ connection: OpaquePointer) -> Bool {
+        guard SSL_get_SSL_CTX(connection) != pointer else { return true }
+        guard SSL_set_SSL_CTX(connection, pointer) == pointer,
+            SSL_set_session_id_context(connection, sessionBinding, UInt32(sessionBinding.count)) == 1,
+            ag_ssl_set_min_proto_version(connection, ag_ssl_ctx_get_min_proto_version(pointer)) == 1,
+            ag_ssl_set_max_proto_version(connection, ag_ssl_ctx_get_max_proto_version(pointer)) == 1,
+            ag_ssl_set1_groups_list(connection, TLSPolicy.groupList) == 1,
+            SSL_set_num_tickets(connection, SSL_CTX_get_num_tickets(pointer)) == 1
+        else { return false }
+        SSL_set_verify(connection, SSL_CTX_get_verify_mode(pointer), nil)
+        SSL_set_verify_depth(connection, SSL_CTX_get_verify_depth(pointer))
+        let options = SSL_CTX_get_options(pointer)
+        SSL_clear_options(connection, ~options)
+        SSL_set_options(connection, options)
+        return true
+    }
+}
+
+extension VirtualHosts {
+    /// Gives the connection to the host that its client asks for; the record says which.
+    fileprivate func take(_ connection: OpaquePointer, _ record: HandshakeRecord) throws(ClientHelloFault) {
+        let asked = try Self.serverName(askedOn: connection)
+        guard !record.isHostChosen else {
+            // All but a few extensions has to be as it was (RFC 8446 section 4.1.2).
+            guard asked == record.serverName else { throw .serverNameChanged }
+            return
+        }
+        let (context, name) = choose(asked)
+        record.hostChosen(context, name)
+        guard context.takeOver(connection) else { throw .noMemory }
+        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else {
+            throw .protocolMissing(context.protocols)
+        }
+    }
+
+    private static func namesProtocols(_ connection: OpaquePointer) -> Bool {
+        var bytes: UnsafePointer<UInt8>?
+        var count = 0
+        return SSL_client_hello_get0_ext(
+            connection, UInt32(TLSEXT_TYPE_application_layer_protocol_negotiation), &bytes, &count) == 1
+    }
+
+    private static func serverName(
+        askedOn connection: OpaquePointer
+    ) throws(ClientHelloFault) -> ServerName? {
+        var bytes: UnsafePointer<UInt8>?
+        var count = 0
+        guard SSL_client_hello_get0_ext(connection, UInt32(TLSEXT_TYPE_server_name), &bytes, &count) == 1 else {
+            return nil
+        }
+        // Empty, it has no first byte.
+        guard let bytes else { throw .serverNameMalformed }
+        return try ServerNameExtension.parse(UnsafeBufferPointer(start: bytes, count: count).span)
+    }
+}
+
+private nonisolated func clientHelloReceived(
+    _ connection: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let connection, let record = HandshakeRecord.of(connection) else {
+        alert?.pointee = SSL_AD_INTERNAL_ERROR
+        return SSL_CLIENT_HELLO_ERROR
+    }
+    do throws(ClientHelloFault) {
+        try record.hosts.take(connection, record)
+        return SSL_CLIENT_HELLO_SUCCESS
+    } catch {
+        record.helloFault = error
+        alert?.pointee = error.alert
+        return SSL_CLIENT_HELLO_ERROR
     }
 }

@@ -97,3 +97,75 @@ public struct TLSPolicy: Equatable, Sendable {
 
     private static func list(_ names: [String]) -> String { names.joined(separator: ":") }
 }
+
+extension TLSPolicy {
+    /// Finds what no client should be shown, whichever the policy: a key that Mozilla's guidelines do not have
+    /// (`certificate_types`, `certificate_curves`, `rsa_key_size`), or a signature that proves nothing any more.
+    ///
+    /// - Parameter chain: the server's certificate, then what is above it.
+    static func checkServerCertificate(_ chain: [Certificate]) throws(CryptographyError) {
+        guard let leaf = chain.first else { throw CryptographyError(doing: "use an empty server certificate chain") }
+        switch leaf.publicKey?.kind {
+        case .p256, .p384: break
+        case .rsa(let bits):
+            guard bits >= 2048 else { throw refusal(leaf, "its RSA key has \(bits) bits, at least 2048 are required") }
+        case .other, nil:
+            throw refusal(leaf, "its key is neither RSA nor on P-256 or P-384, so many clients could not connect")
+        }
+        for (depth, certificate) in chain.enumerated() {
+            // Nobody verifies the signature of a root, which proves nothing.
+            guard depth == 0 || !certificate.isSelfIssued else { continue }
+            guard certificate.isSignedWithSHA256OrMore else {
+                throw refusal(certificate, "its signature algorithm is weaker than SHA-256")
+            }
+            guard (certificate.publicKey?.securityBits ?? 0) >= 112 else {
+                throw refusal(certificate, "its key is weaker than RSA with 2048 bits")
+            }
+        }
+    }
+
+    private static func refusal(_ certificate: Certificate, _ reason: String) -> CryptographyError {
+        CryptographyError(doing: "use the server certificate \(certificate.subject): \(reason)")
+    }
+}
+
+/// What is spoken on a connection, as client and server agree on it in the handshake (ALPN, RFC 7301).
+public enum ApplicationProtocol: CaseIterable, Sendable {
+    case http2
+    case http11
+
+    /// RFC 9113 section 3.2; RFC 7301 section 6. The name of HTTP/1.0 is included: clients that speak it are
+    /// understood.
+    private var names: [String] {
+        switch self {
+        case .http2: ["h2"]
+        case .http11: ["http/1.1", "http/1.0"]
+        }
+    }
+
+    /// What a client offers it as.
+    public var name: String { names[0] }
+
+    /// - Parameters:
+    ///   - wanted: the preferred one first.
+    ///   - offered: the client's list of names, each behind a byte that holds its length; OpenSSL has checked that it is
+    ///     well-formed.
+    /// - Returns: where in it the name of the first one lies that is wanted; nil if none is.
+    static func choose(_ wanted: [ApplicationProtocol], among offered: Span<UInt8>) -> Range<Int>? {
+        for name in wanted.flatMap(\.names) {
+            if let place = place(of: Array(name.utf8), in: offered) { return place }
+        }
+        return nil
+    }
+
+    private static func place(of name: [UInt8], in offered: Span<UInt8>) -> Range<Int>? {
+        var position = 0
+        while position < offered.count {
+            let start = position + 1
+            position = start + Int(offered[position])
+            guard position - start == name.count else { continue }
+            if name.indices.allSatisfy({ offered[start + $0] == name[$0] }) { return start..<position }
+        }
+        return nil
+    }
+}

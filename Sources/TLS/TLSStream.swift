@@ -215,3 +215,78 @@ public final class TLSStream {
         }
     }
 }
+
+/// How one step of a TLS connection ended.
+public enum TLSStep: Equatable, Sendable {
+    /// The step is complete; for reads and writes, that many bytes moved (a handshake moves none).
+    case done(Int)
+    /// Wait until the socket can be read.
+    case wantRead
+    /// Wait until the socket can be written.
+    case wantWrite
+    /// The peer has ended the connection with close_notify.
+    case endOfStream
+    /// The connection is broken; nothing more can be read or written.
+    case failed(TLSFailure)
+}
+
+/// Why a TLS connection broke.
+public enum TLSFailure: Error, Equatable, Sendable {
+    /// The client certificate was refused.
+    case clientCertificate(ClientCertificateFault)
+    /// The peer closed or reset the connection without close_notify.
+    case disconnected
+    /// The protocol failed; OpenSSL's reason.
+    case tls(String)
+
+    /// Reads OpenSSL's error queue of this thread.
+    static func fromQueue() -> TLSFailure {
+        let first = ERR_peek_error()
+        if ag_err_get_lib(first) == ERR_LIB_SSL {
+            switch ag_err_get_reason(first) {
+            case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return .clientCertificate(.missing)
+            case SSL_R_UNEXPECTED_EOF_WHILE_READING: return .disconnected
+            default: break
+            }
+        }
+        let reasons = CryptographyError.fromQueue(doing: "").reasons
+        return reasons.isEmpty ? .disconnected : .tls(reasons.joined(separator: "; "))
+    }
+}
+
+/// What the handshake leaves for the connection. Owned by the `TLSStream`; OpenSSL's connection refers to it.
+final class HandshakeRecord {
+    /// Keeps every context alive that the connection may be given to.
+    let hosts: VirtualHosts
+    /// Whose the connection is: that of everybody else, until the client has said what it asks for.
+    private(set) var context: ServerContext
+    /// What the client asked for; nil if for nothing, or that is not known yet.
+    private(set) var serverName: ServerName?
+    private(set) var isHostChosen = false
+    var helloFault: ClientHelloFault?
+    var fault: ClientCertificateFault?
+    /// The client's chain had been verified before.
+    var isChainKnown = false
+
+    private static let index = ag_ssl_get_ex_new_index(nil)
+
+    init(_ hosts: VirtualHosts) {
+        self.hosts = hosts
+        context = hosts.standard
+    }
+
+    func hostChosen(_ context: ServerContext, _ name: ServerName?) {
+        self.context = context
+        serverName = name
+        isHostChosen = true
+    }
+
+    /// - Returns: false if there is no memory for it.
+    func attach(to connection: OpaquePointer) -> Bool {
+        SSL_set_ex_data(connection, Self.index, Unmanaged.passUnretained(self).toOpaque()) == 1
+    }
+
+    static func of(_ connection: OpaquePointer) -> HandshakeRecord? {
+        SSL_get_ex_data(connection, index).map { Unmanaged<HandshakeRecord>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
