@@ -1,17 +1,21 @@
 internal import CLinux
 internal import Glibc
 
-/// Accepts connections on a listening socket and hands each to its owner.
+/// A listening socket that accepts connections and hands each to its owner.
 public final class ListeningSocket: SocketHandler {
     private let accepted: (consuming Socket, SocketAddress) -> Void
-    /// Called with the error number when no connection can be accepted for want of descriptors or memory.
+    /// Called with the error number if no connection can be accepted for lack of descriptors or memory.
     private let exhausted: (Int32) -> Void
-    /// Connections taken per wake-up, so that one burst does not starve the connections being served.
+    /// The maximum number of connections accepted per wake-up. It keeps a burst from starving the open connections.
     private let burst = 64
     private let ceiling: Int32
 
-    /// - Parameter ceiling: Accepting pauses while descriptors below this number are all in use. A new descriptor gets the
-    ///   lowest free number (accept(2)), so the number shows how many the whole process has open.
+    /// Starts to accept.
+    ///
+    /// - Parameters:
+    ///   - ceiling: Accepting pauses while all descriptors below this number are in use. A new descriptor gets the
+    ///     lowest free
+    ///     number (accept(2)), so the number shows how many the whole process has open.
     public init(
         loop: Loop, socket: consuming Socket, ceiling: Int32 = .max, exhausted: @escaping (Int32) -> Void = { _ in },
         accepted: @escaping (consuming Socket, SocketAddress) -> Void
@@ -45,7 +49,7 @@ public final class ListeningSocket: SocketHandler {
                 _ = setsockopt(
                     descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
             }
-            // The one that has passed the ceiling is served; the next ones wait in the kernel.
+            // This connection is still served; the next ones wait in the kernel.
             let isOver = descriptor >= ceiling
             accepted(Socket(adopting: descriptor), peer)
             guard isOpen else { return }
@@ -57,13 +61,16 @@ public final class ListeningSocket: SocketHandler {
         }
     }
 
-    /// A second descriptor of the same socket, with the same queue of connections. - Returns: nil if there is none left.
+    /// Returns a second descriptor of the same socket, with the same queue of connections.
+    ///
+    /// - Returns: nil if no descriptor is free.
     public func duplicate() -> Int32? {
         let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         return duplicate >= 0 ? duplicate : nil
     }
 
-    /// Out of descriptors or memory: the queue stays readable, so without a pause the loop would spin.
+    /// Pauses accepting without free descriptors or memory. The queue stays readable, so without a pause the loop would
+    /// spin.
     private func pause() {
         wantRead(false)
         setDeadline(.now + .milliseconds(100))
@@ -82,17 +89,21 @@ public final class ListeningSocket: SocketHandler {
     }
 }
 
-/// Listening sockets that came with the process: from a service manager (sd_listen_fds(3)), or from the process that it takes over
-/// from. Which listener one is for, its address says; no name is asked.
+/// The listening sockets that the process started with.
 ///
-/// Belongs to one thread. Who takes a descriptor owns it; what nobody takes is closed with this.
+/// They come from a service manager (sd_listen_fds(3)) or from the process that this one replaces. A socket is
+/// identified by its address, not by a name.
+///
+/// Belongs to one thread. The caller that takes a descriptor owns it; the others are closed with this object.
 public final class InheritedSockets {
     private var sockets: [(address: SocketAddress, descriptor: Int32)] = []
-    /// Files that are no sockets: locks that go with one.
+    /// Lock files that belong to Unix sockets.
     private var files: [(device: dev_t, node: ino_t, descriptor: Int32)] = []
 
-    /// - Parameter descriptors: of this process, which nobody else uses. None is passed on to programs from here on.
-    /// - Throws: if one is neither a listening stream socket nor a file.
+    /// Takes over descriptors, and marks them as close-on-exec.
+    ///
+    /// - Parameter descriptors: descriptors of this process that nothing else uses.
+    /// - Throws: an error if one is neither a listening stream socket nor a file.
     public init(_ descriptors: some Sequence<Int32>) throws(EventLoopError) {
         for descriptor in descriptors {
             var status = stat()
@@ -121,14 +132,17 @@ public final class InheritedSockets {
         return getsockopt(descriptor, SOL_SOCKET, option, &value, &length) == 0 ? value : nil
     }
 
-    /// Those that listen on an address: of a process with several workers there is one for each. None is left here.
+    /// Removes and returns the sockets that listen on an address. A process with several workers has one for each.
     public func take(_ address: SocketAddress) -> [Int32] {
         let taken = sockets.filter { $0.address == address }.map(\.descriptor)
         sockets.removeAll { $0.address == address }
         return taken
     }
 
-    /// Files are compared by what they are, for a path may have been spelt otherwise. - Returns: nil if there is none.
+    /// Removes and returns the descriptor of a file. Files are compared by identity, since a path may be spelt
+    /// differently.
+    ///
+    /// - Returns: nil if the file is not among them.
     public func takeFile(_ path: String) -> Int32? {
         var status = stat()
         guard lstat(path, &status) == 0,
@@ -137,6 +151,6 @@ public final class InheritedSockets {
         return files.remove(at: place).descriptor
     }
 
-    /// The addresses of those that nobody has taken, for people; of a Unix socket its path.
+    /// The addresses of the sockets that were not taken, for people. A Unix socket has its path.
     public var left: [String] { sockets.map { $0.address.path ?? $0.address.description } }
 }

@@ -1,15 +1,15 @@
 internal import CLibevent
 internal import Glibc
 
-/// One libevent loop, run by one thread. Everything registered with it is called on that thread.
+/// A libevent loop, run by one thread. All its callbacks run on that thread.
 ///
-/// Not `Sendable`: other threads reach a loop through a `Mailbox` alone.
+/// Not `Sendable`: other threads reach a loop only through a `Mailbox`.
 public final class Loop {
     let base: OpaquePointer
-    /// When the event being served began. Good enough for deadlines and durations, and read once an event.
+    /// The time at which the current event began. Precise enough for deadlines and durations, and read once per event.
     ///
-    /// Computed, as are other much-read properties here and in `Server`: accesses to a stored property that other modules
-    /// can see are checked for exclusivity at run time.
+    /// Computed, like other frequently read properties here and in `Server`: accesses to a stored property that other
+    /// modules see are checked for exclusivity at run time.
     public var now: Instant { clock }
     private var clock = Instant.now
 
@@ -19,12 +19,14 @@ public final class Loop {
 
     public convenience init() throws(EventLoopError) { try self.init(time: { .now }) }
 
-    /// - Parameter time: what pieces of work, and the events between them, are measured by.
+    /// Creates a loop with another clock.
+    ///
+    /// - Parameter time: the clock that measures pieces of work and the events between them.
     package init(time: @escaping () -> Instant) throws(EventLoopError) {
         self.time = time
         guard let configuration = event_config_new() else { throw .outOfMemory }
         defer { event_config_free(configuration) }
-        // One thread per loop, so libevent's locks would be paid for nothing.
+        // One thread per loop needs none of libevent's locks.
         event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
         // Mailboxes rely on it.
         guard event_config_require_features(configuration, Int32(EV_FEATURE_ET.rawValue)) == 0 else {
@@ -38,17 +40,17 @@ public final class Loop {
         event_base_free(base)
     }
 
-    /// What is done when all events that were ready together have been served.
+    /// The actions for the end of the turn, after all events that were ready together.
     private var turnEnd: [Action] = []
-    /// Of the turn that ends; empty but for its room at any other time.
+    /// The actions of the turn that ends. At other times empty, with its capacity kept.
     private var ending: [Action] = []
-    /// What takes long, and has more to do.
+    /// Long work with pieces left.
     private var works: [Work] = []
-    /// Those that have a piece done right now; empty but for its room at any other time.
+    /// The work that runs a piece at present. At other times empty, with its capacity kept.
     private var working: [Work] = []
     private var isStopped = true
 
-    // A closure that is an array's own element is wrapped each time it goes in, also where it has just come out.
+    // A closure as an array's element is wrapped again each time it is inserted, even right after its removal.
     private struct Action { let run: () -> Void }
     private struct Work { let doPiece: () -> Bool }
 
@@ -56,10 +58,10 @@ public final class Loop {
     public func run() {
         isStopped = false
         while !isStopped {
-            // Also without a single event registered: a worker waits for its mailbox. What a turn has left for the next one waits
-            // for no event, but those that are ready come before it: who always leaves something starves nobody.
+            // The loop also runs without a single event: a worker waits for its mailbox. Actions left by a turn do not
+            // wait for events, but ready events come first, so such actions starve nothing.
             let wait = turnEnd.isEmpty && works.isEmpty ? EVLOOP_ONCE : EVLOOP_NONBLOCK
-            // Of a turn that waits for its events it is not known how long they took; no work has waited for them either.
+            // The time of a turn that waited for its events is unknown, but then no work waited either.
             let began = works.isEmpty ? nil : time()
             event_base_loop(base, wait | EVLOOP_NO_EXIT_ON_EMPTY)
             if !isStopped, !works.isEmpty {
@@ -68,13 +70,13 @@ public final class Loop {
             }
             endTurn()
         }
-        // What the last turn has left. No more comes: a loop that does not run leaves nothing for later.
+        // The remains of the last turn. A loop that does not run defers nothing.
         works.removeAll()
         endTurn()
     }
 
-    /// Work that waits gets as long as the events it waited for, and a piece at least: who sends events without end, each of them
-    /// cheap, takes half of the loop's time at most.
+    /// Runs waiting work for as long as its events took, and at least one piece. So an endless flow of cheap events
+    /// takes at most half of the loop's time.
     private func doWork(until end: Instant) {
         repeat {
             swap(&works, &working)
@@ -93,23 +95,27 @@ public final class Loop {
         ending.removeAll(keepingCapacity: true)
     }
 
-    /// Calls `piece` in each turn, when the events that were ready together have been served and before what is done at the
-    /// turn's end, until it returns false: for work that takes long. Once, and again for as long as it has waited for the turn's
-    /// events: so these wait for one piece or for as long as they take themselves, and the work has half of the time. Of a loop
-    /// that stops, what is left is not done. On the loop's own thread, while the loop runs.
+    /// Runs long work in pieces, once per turn, until `piece` returns false.
+    ///
+    /// A piece runs after the events that were ready together and before the actions for the end of the turn. It
+    /// repeats for as long as the work has waited for the turn's events. So events wait for one piece, or for as long
+    /// as they take themselves, and the work gets half of the time. A loop that stops drops the rest. Call it on the
+    /// loop's own thread while the loop runs.
     public func work(inPieces piece: @escaping () -> Bool) { works.append(Work(doPiece: piece)) }
 
     /// Whether pieces of work are left for the next turn, which follows without a wait.
     public var isWorkLeft: Bool { !works.isEmpty }
 
-    /// Calls `action` once, when all events that were ready together with the one now served have been served, before the
-    /// loop waits for others: for what costs less when it is done for many at once. From within such an action: at the end of
-    /// the next turn, which follows without a wait. At once if the loop does not run. On the loop's own thread.
+    /// Calls `action` once at the end of the turn, for work that costs less in batches.
+    ///
+    /// The turn ends after all events that were ready together with the current one, before the loop waits. An action
+    /// that is added by such an action runs at the end of the next turn, which follows without a wait. If the loop does
+    /// not run, the action runs at once. Call it on the loop's own thread.
     public func whenTurnEnds(_ action: @escaping () -> Void) {
         if isStopped { action() } else { turnEnd.append(Action(run: action)) }
     }
 
-    /// Ends `run()` once the callback now running returns. To be called on the loop's own thread.
+    /// Ends `run()` after the current callback returns. Call it on the loop's own thread.
     public func stop() {
         isStopped = true
         event_base_loopbreak(base)
@@ -118,12 +124,12 @@ public final class Loop {
 
 public enum EventLoopError: Error, Equatable, Sendable {
     case outOfMemory
-    /// A system call failed.
+    /// A failed system call.
     case system(call: String, errno: Int32)
-    /// An address is not of the form HOST:PORT with a literal IP address.
+    /// An address that is not HOST:PORT with a literal IP address.
     case address(String)
 
-    /// For people.
+    /// The text for people.
     public var text: String {
         switch self {
         case .outOfMemory: "out of memory"
@@ -134,31 +140,34 @@ public enum EventLoopError: Error, Equatable, Sendable {
 
     public static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
 
-    /// Whether a system call failed because this process or machine lacks descriptors or memory, and not because of its peer.
+    /// Returns whether a system call failed for lack of descriptors or memory of this process or machine, and not
+    /// because of its peer.
     public static func isExhaustion(_ errno: Int32) -> Bool {
         errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS
     }
 }
 
-/// A timer that belongs to no socket: periodic work, the deadline of a drain.
+/// A timer without a socket, for periodic work or the deadline of a drain.
 ///
-/// Its owner keeps it; dropping it cancels it.
+/// Its owner keeps it; releasing it cancels it.
 public final class LoopTimer {
-    /// Kept alive: the event refers to the loop until it is freed.
+    /// Retained, because the event refers to the loop until it is freed.
     private let loop: Loop
     private var event: OpaquePointer?
     private let action: () -> Void
     private let interval: TimeSpan
 
+    /// Starts a timer.
+    ///
     /// - Parameters:
-    ///   - interval: time until `action` is called first, and between calls when `repeats`.
+    ///   - interval: the time until the first call, and between calls if the timer repeats.
     public convenience init(loop: Loop, interval: TimeSpan, repeats: Bool = false, action: @escaping () -> Void) {
         self.init(loop: loop, interval: interval, repeats: repeats, action)
     }
 
-    /// A timer that fires once, whenever it is started.
+    /// Creates a timer that fires once per start.
     ///
-    /// - Parameter first: time until then the first time; nil if it is started later.
+    /// - Parameter first: the time until the first call. Nil if the timer is started later.
     public convenience init(loop: Loop, startsIn first: TimeSpan?, action: @escaping () -> Void) {
         self.init(loop: loop, interval: first, repeats: false, action)
     }
@@ -176,10 +185,10 @@ public final class LoopTimer {
         event_free(event)
     }
 
-    /// Starts a timer that does not repeat once more.
+    /// Restarts a timer that does not repeat.
     public func start() { start(after: interval) }
 
-    /// The same for another time, in place of any that it was started for.
+    /// Restarts the timer with another time, which replaces the pending one.
     public func start(after span: TimeSpan) {
         var time = timeval(after: span)
         event_add(event, &time)
@@ -191,17 +200,17 @@ public final class LoopTimer {
     }
 }
 
-/// The context is the timer, alive until its `deinit` frees the event.
+/// Calls the action of a timer. The context is the timer, alive until its `deinit` frees the event.
 private nonisolated func loopTimerFired(_: Int32, _: Int16, _ context: UnsafeMutableRawPointer?) {
     guard let context else { preconditionFailure("a timer event without its timer") }
     Unmanaged<LoopTimer>.fromOpaque(context).takeUnretainedValue().fire()
 }
 
-/// Calls an action on the loop's thread when the process receives a signal.
+/// A watcher that calls an action on the loop's thread when the process receives a signal.
 ///
-/// libevent serves signals through one loop per process: make watchers on the main thread's loop only.
+/// libevent serves signals through one loop per process: create watchers on the main thread's loop only.
 public final class SignalWatcher {
-    /// Kept alive: the event refers to the loop until it is freed.
+    /// Retained, because the event refers to the loop until it is freed.
     private let loop: Loop
     private var event: OpaquePointer?
     private let action: () -> Void
@@ -220,22 +229,22 @@ public final class SignalWatcher {
 
     fileprivate func fire() { action() }
 
-    /// A write that cannot be done, because the peer closed its end or a file has reached its limit of size, must be an
-    /// error code, never a signal that ends the process.
+    /// Ignores the signals of failed writes. A write to a closed connection, or to a file at its size limit, must
+    /// return an error instead of ending the process.
     public static func ignoreWriteSignals() {
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
     }
 }
 
-/// The context is the watcher, alive until its `deinit` frees the event.
+/// Calls the action of a watcher. The context is the watcher, alive until its `deinit` frees the event.
 private nonisolated func signalCame(_: Int32, _: Int16, _ context: UnsafeMutableRawPointer?) {
     guard let context else { preconditionFailure("a signal event without its watcher") }
     Unmanaged<SignalWatcher>.fromOpaque(context).takeUnretainedValue().fire()
 }
 
-/// Which libevent this process runs with.
+/// The version of libevent.
 public enum LibeventVersion {
-    /// As libevent says it, `2.1.12-stable`: of the library that was loaded.
+    /// The version of the loaded library, such as `2.1.12-stable`.
     public static var text: String { event_get_version().map { String(cString: $0) } ?? "unknown" }
 }

@@ -6,7 +6,9 @@ internal import Synchronization
 public final class LoopThread: Sendable {
     private let thread: Mutex<pthread_t?>
 
-    /// - Parameter name: shown by `ps -T` and `top -H`; at most 15 bytes are kept.
+    /// Starts the thread.
+    ///
+    /// - Parameter name: the name that `ps -T` and `top -H` show. At most 15 bytes are kept.
     public init(name: String, body: @escaping @Sendable () -> Void) throws(EventLoopError) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         var thread = pthread_t()
@@ -18,7 +20,7 @@ public final class LoopThread: Sendable {
         self.thread = Mutex(thread)
     }
 
-    /// A thread that nobody has joined, nor will: its stack goes when it ends.
+    /// Detaches a thread that was not joined, so that its stack is freed at its end.
     deinit {
         if let thread = thread.withLock({ $0.take() }) { pthread_detach(thread) }
     }
@@ -40,7 +42,7 @@ private final class Start: Sendable {
     }
 }
 
-/// Takes over the reference that `LoopThread.init` retained for it.
+/// Runs the thread's function. Takes over the reference that `LoopThread.init` retained.
 private nonisolated func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context else { preconditionFailure("a thread has no start function") }
     let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
@@ -49,9 +51,9 @@ private nonisolated func runThread(_ context: UnsafeMutableRawPointer?) -> Unsaf
     return nil
 }
 
-/// The C library's allocator, which all memory of the process comes from.
+/// The C library's allocator, which provides all memory of the process.
 public enum Allocator {
-    /// Gives memory that nobody uses back to the system. Takes some milliseconds for each 100 MiB; other threads wait
-    /// meanwhile if they allocate from the part that is gone through.
+    /// Returns free memory to the system. Takes some milliseconds for each 100 MiB. Other threads wait meanwhile if
+    /// they allocate from the same arena.
     public static func giveBack() { _ = ag_malloc_trim(0) }
 }

@@ -4,19 +4,21 @@ internal import Synchronization
 
 /// A bounded queue of messages to the thread of one loop.
 ///
-/// Any thread posts; the loop's thread receives in order. A flag says whether a wake-up is under way already, so a burst
-/// of messages costs one `write` to the eventfd, and a busy loop is woken for 0.3 microseconds rather than 20. The eventfd is
-/// never read: each `write` to it is an edge (epoll(7)), and it counts further than a process lives.
+/// Any thread posts; the loop's thread receives in order. A flag shows whether a wake-up is pending, so a burst of
+/// messages costs one `write` to the eventfd. This wakes a busy loop in 0.3 microseconds instead of 20. The eventfd is
+/// never read: each `write` is an edge (epoll(7)), and its counter outlasts any process.
 public final class Mailbox<Message: Sendable>: Sendable {
     private let queue = Mutex<[Message]>([])
     private let wakePending = Atomic<Bool>(false)
     private let limit: Int
     private let descriptor: Int32
-    /// A second descriptor of the same eventfd, for the receiver, which closes its own; -1 once it has been taken. Made
-    /// here, where it may fail: a receiver without one would receive nothing, and nobody would know.
+    /// A second descriptor of the eventfd for the receiver, which closes its own. -1 after it has been taken. It is
+    /// created here because the creation may fail: a receiver without it would silently receive nothing.
     private let receiving: Atomic<Int32>
 
-    /// - Parameter limit: how many messages may wait; `post` refuses further ones.
+    /// Creates a mailbox.
+    ///
+    /// - Parameter limit: the maximum number of waiting messages. `post` refuses further ones.
     public init(limit: Int) throws(EventLoopError) {
         self.limit = limit
         descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
@@ -36,14 +38,16 @@ public final class Mailbox<Message: Sendable>: Sendable {
         if second >= 0 { close(second) }
     }
 
-    /// Hands over the receiver's descriptor. A mailbox has one receiver, once.
+    /// Removes and returns the receiver's descriptor. A mailbox has one receiver, once.
     fileprivate func takeReceiving() -> Int32 {
         let second = receiving.exchange(-1, ordering: .relaxed)
         precondition(second >= 0, "a mailbox has one receiver")
         return second
     }
 
-    /// Leaves a message. - Returns: false if the mailbox is full; the message was not taken.
+    /// Adds a message.
+    ///
+    /// - Returns: false if the mailbox is full and the message was refused.
     @discardableResult
     public func post(_ message: Message) -> Bool {
         let taken = queue.withLock { queue in
@@ -59,7 +63,9 @@ public final class Mailbox<Message: Sendable>: Sendable {
         return taken
     }
 
-    /// - Parameter messages: empty; what it has room for is left to the mailbox.
+    /// Exchanges the waiting messages for an empty array.
+    ///
+    /// - Parameter messages: an empty array. Its capacity passes to the mailbox.
     fileprivate func takeAll(into messages: inout [Message]) {
         // Cleared before the queue is read: a message posted from here on wakes the loop again.
         wakePending.store(false, ordering: .sequentiallyConsistent)
@@ -67,17 +73,19 @@ public final class Mailbox<Message: Sendable>: Sendable {
     }
 }
 
-/// The receiving end of a mailbox, on the thread of its loop. Dropping it ends the reception.
+/// The receiving end of a mailbox, on the thread of its loop. Releasing it ends the reception.
 public final class MailboxReceiver<Message: Sendable>: SocketHandler {
     private let mailbox: Mailbox<Message>
     private let receive: (Message) -> Void
     private let received: () -> Void
-    /// Empty but for its room.
+    /// Empty, with its capacity kept.
     private var spare: [Message] = []
 
+    /// Starts the reception.
+    ///
     /// - Parameters:
     ///   - receive: called with each message.
-    ///   - received: called once all that waited have been received, for work that is done for many at once.
+    ///   - received: called after all waiting messages were received, for work in batches.
     public init(
         loop: Loop, mailbox: Mailbox<Message>, receive: @escaping (Message) -> Void,
         received: @escaping () -> Void = {}

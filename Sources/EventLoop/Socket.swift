@@ -15,20 +15,20 @@ public struct Socket: ~Copyable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// The descriptor's number, for libraries that work on it while somebody else owns it.
+    /// The descriptor's number, for libraries that use it while another object owns it.
     public var number: Int32 { descriptor }
 
-    /// Hands the descriptor to a new owner, on another thread for instance.
+    /// Passes the descriptor to a new owner, for instance on another thread.
     public consuming func detach() -> Int32 {
         let released = descriptor
         descriptor = -1
         return released
     }
 
-    /// A listening socket.
+    /// Creates a listening socket.
     ///
-    /// - Parameter isShared: with `SO_REUSEPORT`: every worker has one of its own, and the kernel spreads connections.
-    ///   Without it the call fails if any other socket listens on the address.
+    /// - Parameter isShared: whether to set `SO_REUSEPORT`. Every worker then has its own socket, and the kernel
+    ///   distributes connections. Otherwise the call fails if any other socket listens on the address.
     public static func listen(
         on address: SocketAddress, isShared: Bool = true, backlog: Int32 = 4096
     ) throws(EventLoopError) -> Socket {
@@ -43,9 +43,9 @@ public struct Socket: ~Copyable {
         return socket
     }
 
-    /// Starts to connect; the socket becomes writable when that has succeeded or failed (`pendingError`).
+    /// Starts to connect. The socket becomes writable when that has succeeded or failed (`pendingError`).
     ///
-    /// - Parameter ceiling: The call fails as without a free descriptor (EMFILE) if all below this number are in use.
+    /// - Parameter ceiling: The call fails as if no descriptor were free (EMFILE) if all below this number are in use.
     public static func connect(
         to address: SocketAddress, ceiling: Int32 = .max
     ) throws(EventLoopError) -> Socket {
@@ -57,7 +57,7 @@ public struct Socket: ~Copyable {
         return socket
     }
 
-    /// Whether one more socket could be opened now.
+    /// Returns whether one more socket could be opened now.
     ///
     /// - Parameter ceiling: the number that its descriptor must stay below.
     public static func canOpen(ceiling: Int32) -> Bool {
@@ -76,14 +76,14 @@ public struct Socket: ~Copyable {
 
     private borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) {
         var value = value
-        // Can fail only for an option the kernel does not know; none here is newer than Linux 3.9.
+        // Fails only for an option that the kernel does not know; none here is newer than Linux 3.9.
         _ = setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 }
 
-/// How a read or write on a non-blocking socket ended.
+/// The result of a read or write on a non-blocking socket.
 public enum Transfer: Equatable, Sendable {
-    /// That many bytes moved, at least one.
+    /// The number of bytes moved, at least one.
     case bytes(Int)
     /// Nothing moved; wait for readiness.
     case wouldBlock
@@ -96,7 +96,7 @@ public enum Transfer: Equatable, Sendable {
 // MARK: - Operations on the socket of a handler
 
 extension SocketHandler {
-    /// Reads what is there into the buffer's room, one system call.
+    /// Reads available bytes into the buffer's room with one system call.
     public final func receive(into buffer: inout ByteBuffer) -> Transfer {
         buffer.withWritable { room in
             precondition(room.count > 0, "received into a full buffer")
@@ -107,9 +107,9 @@ extension SocketHandler {
         }
     }
 
-    /// Copies what is there into the buffer's room and leaves it where it is, one system call.
+    /// Copies available bytes into the buffer's room without removing them, with one system call.
     ///
-    /// - Parameter limit: how many bytes at most.
+    /// - Parameter limit: the maximum number of bytes.
     public final func peek(into buffer: inout ByteBuffer, atMost limit: Int) -> Transfer {
         buffer.withWritable { room in
             let count = recv(descriptor, room.baseAddress, min(room.count, limit), Int32(MSG_PEEK))
@@ -119,12 +119,12 @@ extension SocketHandler {
         }
     }
 
-    /// Drops bytes that `peek` has shown, without a copy: only TCP can (tcp(7), MSG_TRUNC).
+    /// Drops bytes that `peek` has returned, without a copy. Only TCP supports this (tcp(7), MSG_TRUNC).
     ///
-    /// - Returns: whether as many were there.
+    /// - Returns: whether as many were available.
     public final func discard(_ count: Int) -> Bool { recv(descriptor, nil, count, Int32(MSG_TRUNC)) == count }
 
-    /// Writes from the front of the buffer, one system call, and consumes what the kernel took.
+    /// Writes from the front of the buffer with one system call, and consumes the bytes that the kernel accepted.
     public final func send(from buffer: inout ByteBuffer) -> Transfer {
         let count = buffer.withUnsafeReadable { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
         guard count > 0 else { return failure() }
@@ -132,7 +132,7 @@ extension SocketHandler {
         return .bytes(count)
     }
 
-    /// Whether nothing has come from the peer, not even the end.
+    /// Whether nothing has arrived from the peer, not even the end.
     public final var isQuiet: Bool {
         var byte: UInt8 = 0
         return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN
@@ -151,15 +151,16 @@ extension SocketHandler {
         _ = shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// `close` will not end the connection but break it: the peer's next read fails, and what it has not got is dropped.
+    /// Makes `close` reset the connection: the peer's next read fails, and undelivered bytes are dropped.
     public final func breakOnClose() {
         var breaking = linger(l_onoff: 1, l_linger: 0)
         _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &breaking, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// The user that connected to a Unix socket, as the kernel knows it (unix(7), SO_PEERCRED); nil for other sockets.
+    /// The user that connected to a Unix socket, as the kernel reports it (unix(7), SO_PEERCRED). Nil for other
+    /// sockets.
     public final var peerUser: UInt32? {
-        // struct ucred: process, user, group, of 32 bits each.
+        // struct ucred: process, user and group, of 32 bits each.
         var credentials: [UInt32] = [0, 0, 0]
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0, credentials[0] != 0 else {
@@ -176,14 +177,14 @@ extension SocketHandler {
     }
 }
 
-/// What a loop calls when a socket can be read or written, or when a deadline has passed.
+/// An object that a loop calls when its socket is readable or writable, or when a deadline has passed.
 ///
-/// Subclasses are connections and listeners. A handler is kept alive by its owner (a connection table, a pool) from
-/// `watch()` to `close()`; libevent holds it unretained, and `close()` removes every event before the owner lets go,
-/// so no callback can reach a freed handler. During a callback the loop holds one reference of its own.
+/// Subclasses are connections and listeners. An owner, such as a connection table or a pool, keeps the handler alive
+/// from `watch()` to `close()`. libevent holds it unretained. `close()` removes every event before the owner releases
+/// the handler, so no callback reaches a freed one. During a callback the loop holds a reference of its own.
 ///
-/// The reading event is persistent and, unless asked for otherwise, level-triggered; the writing event exists only while the
-/// kernel's buffer is full. A deadline costs nothing while it only moves further away: the timer is re-armed when it fires early.
+/// The reading event is persistent and level-triggered by default; the writing event exists only while the kernel's
+/// buffer is full. Moving a deadline further away costs nothing: the timer is re-armed when it fires early.
 open class SocketHandler {
     public final let loop: Loop
     public final var descriptor: Int32 { socket }
@@ -197,10 +198,13 @@ open class SocketHandler {
     private final var deadline = Instant(nanoseconds: .max)
     private final var armed = Instant(nanoseconds: .max)
 
-    /// What reading waits for besides.
+    /// Further flags of the reading event.
     private final let readFlags: Int16
 
-    /// - Parameter readsEdges: whether `readable()` is called when something comes, rather than as long as something is there.
+    /// Creates a handler.
+    ///
+    /// - Parameter readsEdges: whether `readable()` is called once for each arrival, instead of as long as bytes are
+    ///   there.
     public init(loop: Loop, socket: consuming Socket, readsEdges: Bool = false) {
         self.loop = loop
         readFlags = readsEdges ? Int16(EV_READ | EV_PERSIST | EV_ET) : Int16(EV_READ | EV_PERSIST)
@@ -211,16 +215,16 @@ open class SocketHandler {
         close()
     }
 
-    /// The socket has bytes to read, was closed by the peer, or failed.
+    /// Called when the socket has bytes to read, was closed by the peer, or failed.
     open func readable() {}
-    /// The socket has room again.
+    /// Called when the socket has room again.
     open func writable() {}
-    /// The deadline set last has passed.
+    /// Called when the last deadline set has passed.
     open func deadlinePassed() {}
 
     public final var isOpen: Bool { descriptor >= 0 }
 
-    /// Whether `readable()` is called. Asking twice for the same costs nothing.
+    /// Sets whether `readable()` is called. Repeating a setting costs nothing.
     public final func wantRead(_ want: Bool) {
         guard want != isReading, isOpen else { return }
         isReading = want
@@ -228,14 +232,14 @@ open class SocketHandler {
         if want { event_add(readEvent, nil) } else { event_del(readEvent) }
     }
 
-    /// Calls `readable()` once more in the loop's next round, whatever the socket says: for bytes that a layer above the
-    /// socket has read ahead.
+    /// Calls `readable()` once more in the loop's next turn, whatever the state of the socket. For bytes that a layer
+    /// above the socket has read ahead.
     public final func readAgain() {
         wantRead(true)
         if isOpen { event_active(readEvent, Int32(EV_READ), 0) }
     }
 
-    /// Whether `writable()` is called.
+    /// Sets whether `writable()` is called.
     public final func wantWrite(_ want: Bool) {
         guard want != isWriting, isOpen else { return }
         isWriting = want
@@ -243,7 +247,7 @@ open class SocketHandler {
         if want { event_add(writeEvent, nil) } else { event_del(writeEvent) }
     }
 
-    /// Calls `deadlinePassed()` once at `instant`, in place of any deadline set before.
+    /// Calls `deadlinePassed()` once at `instant`, in place of any earlier deadline.
     public final func setDeadline(_ instant: Instant) {
         deadline = instant
         if instant < armed { arm(at: instant) }
@@ -253,7 +257,7 @@ open class SocketHandler {
         deadline = Instant(nanoseconds: .max)
     }
 
-    /// Removes every event and closes the socket. Harmless when done already.
+    /// Removes every event and closes the socket. Repeated calls have no effect.
     public final func close() {
         for event in [readEvent, writeEvent, timerEvent] where event != nil { event_free(event) }
         readEvent = nil
@@ -268,7 +272,7 @@ open class SocketHandler {
         }
     }
 
-    /// Gives up the socket for another one (an upstream connection trying its next address).
+    /// Replaces the socket, for an upstream connection that tries its next address.
     public final func replaceSocket(_ socket: consuming Socket) {
         close()
         self.socket = socket.detach()
@@ -311,7 +315,7 @@ open class SocketHandler {
 }
 
 extension timeval {
-    /// Rounded up to the microsecond, so that a timer never fires before its instant.
+    /// Converts a span, rounded up to the microsecond, so that a timer never fires before its instant.
     init(after span: TimeSpan) {
         let microseconds = max(0, (span.nanoseconds + 999) / 1_000)
         self.init(tv_sec: Int(microseconds / 1_000_000), tv_usec: Int(microseconds % 1_000_000))
@@ -330,7 +334,7 @@ private nonisolated func timerFired(_: Int32, _: Int16, _ context: UnsafeMutable
     handler(context).serve { $0.timerCame() }
 }
 
-/// The context is the handler itself, set in `makeEvent`, alive until `close()` (see the class).
+/// Returns the handler of an event. The context is the handler itself, set in `makeEvent`, alive until `close()`.
 private func handler(_ context: UnsafeMutableRawPointer?) -> SocketHandler {
     guard let context else { preconditionFailure("an event without its handler") }
     return Unmanaged<SocketHandler>.fromOpaque(context).takeUnretainedValue()

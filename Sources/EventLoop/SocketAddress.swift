@@ -5,7 +5,7 @@ public struct SocketAddress: Sendable {
     private var storage = sockaddr_storage()
     private let length: socklen_t
 
-    /// Parses `127.0.0.1:8443` or `[::1]:8443`. Names are not resolved here.
+    /// Parses `127.0.0.1:8443` or `[::1]:8443`. Does not resolve names.
     public init(_ text: String) throws(EventLoopError) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
             throw .address(text)
@@ -33,13 +33,15 @@ public struct SocketAddress: Sendable {
         }
     }
 
-    /// The address of a Unix socket.
+    /// Creates the address of a Unix socket.
     ///
-    /// - Parameter path: its file, of at most 107 bytes; anything else is no such address.
+    /// - Parameter path: the path of its file.
+    /// - Throws: an error unless the path has 1 to 107 bytes, none of them NUL.
     public init(unixPath path: String) throws(EventLoopError) {
         let bytes = Array(path.utf8)
         var address = sockaddr_un()
-        // One more for the NUL behind it. A path that begins with one would be Linux's abstract kind, which has no mode.
+        // One more for the NUL behind it. A path that begins with NUL would be of Linux's abstract kind, which has no
+        // mode.
         guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path), !bytes.contains(0) else {
             throw .address(path)
         }
@@ -49,11 +51,13 @@ public struct SocketAddress: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: sockaddr_un.self) }
     }
 
-    /// An address as protocols carry it. One that maps an IPv4 address into IPv6 (RFC 4291 section 2.5.5.2) is the latter:
-    /// otherwise all IPv4 clients of a proxy with one socket for both would be of one network.
+    /// Creates an address from its bytes.
     ///
-    /// - Parameter octets: in network order.
-    /// - Returns: nil unless they are 4 or 16.
+    /// An IPv6 address that maps an IPv4 address (RFC 4291 section 2.5.5.2) becomes the latter. Otherwise all IPv4
+    /// clients of a proxy with one socket for both families would be in one network.
+    ///
+    /// - Parameter octets: the bytes in network order.
+    /// - Returns: nil unless there are 4 or 16.
     public init?(octets: Span<UInt8>, port: UInt16) {
         guard octets.count == 4 || octets.count == 16 else { return nil }
         var number: UInt128 = 0
@@ -61,15 +65,15 @@ public struct SocketAddress: Sendable {
         self.init(number, isIPv6: octets.count == 16, port: port)
     }
 
-    /// An address without its port, as text.
+    /// Parses an address without its port.
     ///
-    /// - Parameter text: as `inet_pton` reads it: no brackets, no zone, no octet with a leading zero.
-    /// - Returns: nil if it is no address of that family.
+    /// - Parameter text: the notation of `inet_pton`: no brackets, no zone, no leading zeros.
+    /// - Returns: nil if the text is no address of that family.
     public init?(text: Span<UInt8>, isIPv6: Bool, port: UInt16) {
         var copy = InlineArray<46, CChar>(repeating: 0)  // INET6_ADDRSTRLEN
         guard text.count < copy.count else { return nil }
         for place in text.indices {
-            // Or C would take it for the end.
+            // C would take it for the end.
             guard text[place] != 0 else { return nil }
             copy[place] = CChar(bitPattern: text[place])
         }
@@ -101,7 +105,7 @@ public struct SocketAddress: Sendable {
         }
     }
 
-    /// Takes what the kernel wrote into `storage`.
+    /// Creates an address from the result of a system call that writes into `storage`.
     init(_ fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32) {
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         withUnsafeMutablePointer(to: &storage) { storage in
@@ -110,7 +114,7 @@ public struct SocketAddress: Sendable {
         self.length = length
     }
 
-    /// Resolves a name to its addresses. Blocks: for tools, never on a loop (`NameLookup` does it there).
+    /// Resolves a name to its addresses. Blocks, so it is for tools and never for a loop, which uses `NameLookup`.
     public static func resolve(host: String, port: UInt16) throws(EventLoopError) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -145,16 +149,16 @@ public struct SocketAddress: Sendable {
     public var isIPv6: Bool { family == AF_INET6 }
     public var isUnix: Bool { family == AF_UNIX }
 
-    /// 0 for a Unix socket.
+    /// The port. 0 for a Unix socket.
     public var port: UInt16 {
         guard !isUnix else { return 0 }
         return withUnsafeBytes(of: storage) { bytes in
-            // sin_port and sin6_port stand at the same offset.
+            // sin_port and sin6_port are at the same offset.
             UInt16(bigEndian: bytes.load(fromByteOffset: 2, as: UInt16.self))
         }
     }
 
-    /// Whether the address is this machine's own: 127.0.0.0/8, ::1 or a Unix socket.
+    /// Whether the address is local to this machine: 127.0.0.0/8, ::1 or a Unix socket.
     public var isLoopback: Bool {
         guard !isUnix else { return true }
         return withUnsafeBytes(of: storage) { bytes in
@@ -162,45 +166,45 @@ public struct SocketAddress: Sendable {
         }
     }
 
-    /// Whether it stands for all addresses of the machine: 0.0.0.0 or ::, which a listener may listen on.
+    /// Whether the address is unspecified, 0.0.0.0 or ::, on which a listener accepts connections to all addresses.
     public var isUnspecified: Bool { !isUnix && number == 0 }
 
-    /// Whether it is no single machine's: a multicast address (RFC 5771, RFC 4291 section 2.7), or 255.255.255.255.
+    /// Whether this is a multicast address (RFC 5771, RFC 4291 section 2.7) or 255.255.255.255.
     public var isForMany: Bool {
         guard !isUnix else { return false }
         return isIPv6 ? number >> 120 == 0xff : number >> 28 == 0xe || number == 0xffff_ffff
     }
 
-    /// The same with another port, and as an IPv4 address if that is what it maps; of a Unix socket itself.
+    /// Returns the address with another port, and as IPv4 if it maps an IPv4 address. Returns a Unix socket unchanged.
     public func with(port: UInt16) -> SocketAddress {
         isUnix ? self : SocketAddress(number, isIPv6: isIPv6, port: port)
     }
 
-    /// The address's bits; of a Unix socket none.
+    /// The address as a number. 0 for a Unix socket.
     var number: UInt128 {
         guard !isUnix else { return 0 }
         return withUnsafeBytes(of: storage) { bytes in
-            // The address stands at offset 4 (IPv4) or 8 (IPv6).
+            // The address is at offset 4 (IPv4) or 8 (IPv6).
             (isIPv6 ? bytes[8..<24] : bytes[4..<8]).reduce(0) { $0 << 8 | UInt128($1) }
         }
     }
 
-    /// Whom limits count the address for.
+    /// The client that limits count the address for.
     public var block: AddressBlock {
         guard !isUnix else { return AddressBlock(family: family, prefix: 0) }
         return withUnsafeBytes(of: storage) { bytes in
-            // The address stands at offset 4 (IPv4) or 8 (IPv6).
+            // The address is at offset 4 (IPv4) or 8 (IPv6).
             let prefix = isIPv6 ? bytes[8..<16] : bytes[4..<8]
             return AddressBlock(family: family, prefix: prefix.reduce(0) { $0 << 8 | UInt64($1) })
         }
     }
 
-    /// The address without its port: `192.0.2.7` or `2001:db8::7`. For Unix sockets `unix`: clients there have no name.
+    /// The address without its port: `192.0.2.7` or `2001:db8::7`. `unix` for Unix sockets, whose clients have no name.
     public var host: String {
         guard !isUnix else { return "unix" }
         return withUnsafeBytes(of: storage) { bytes in
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
-                // The address stands at offset 4 (IPv4) or 8 (IPv6); both lie inside sockaddr_storage.
+                // The address is at offset 4 (IPv4) or 8 (IPv6); both lie inside sockaddr_storage.
                 let address = bytes.baseAddress.map { $0 + (isIPv6 ? 8 : 4) }
                 return inet_ntop(family, address, text.baseAddress, socklen_t(text.count))
                     .map { String(cString: $0) } ?? "?"
@@ -210,7 +214,7 @@ public struct SocketAddress: Sendable {
 }
 
 extension SocketAddress: Hashable {
-    /// The same address and port. Unix sockets are the same if their paths are.
+    /// Returns whether address and port are equal. Unix sockets are equal if their paths are.
     public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
         guard left.family == right.family else { return false }
         return left.isUnix
@@ -223,11 +227,11 @@ extension SocketAddress: Hashable {
         hasher.combine(port)
     }
 
-    /// Of a Unix socket, as long as it is: the kernel gives and takes addresses with and without what follows. Nil of others.
+    /// The path of a Unix socket without trailing NULs, which the kernel may add or omit. Nil for other addresses.
     var path: String? {
         guard isUnix else { return nil }
         return withUnsafeBytes(of: storage) { bytes in
-            // sun_path stands behind the family.
+            // sun_path follows the family.
             String(decoding: bytes[2..<max(2, Int(length))].prefix { $0 != 0 }, as: UTF8.self)
         }
     }
@@ -240,17 +244,19 @@ extension SocketAddress: CustomStringConvertible {
     }
 }
 
-/// All addresses whose first bits are alike: those of `10.0.0.0/8`, of `2001:db8::/32`, or one alone.
+/// A network: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 public struct NetworkPrefix: Hashable, Sendable {
     private let isIPv6: Bool
-    /// Of the lowest address.
+    /// The lowest address.
     private let number: UInt128
-    /// How many bits the addresses differ in.
+    /// The number of bits in which the addresses differ.
     private let freeBits: Int
 
+    /// Creates a network.
+    ///
     /// - Parameters:
-    ///   - octets: of the lowest address, in network order: 4 or 16.
-    ///   - length: of what is alike, in bits.
+    ///   - octets: the lowest address: 4 or 16 bytes in network order.
+    ///   - length: the length of the prefix in bits.
     /// - Returns: nil if there is no such network, or the address is not its lowest.
     public init?(octets: [UInt8], length: Int) {
         guard octets.count == 4 || octets.count == 16, 0...(8 * octets.count) ~= length else { return nil }
@@ -265,8 +271,10 @@ public struct NetworkPrefix: Hashable, Sendable {
     }
 }
 
-/// The addresses that limits count as one client: an IPv4 address, the /64 of an IPv6 address (the holder of one of its
-/// addresses has all: RFC 4291 section 2.5.1), or all clients of Unix sockets.
+/// The addresses that limits count as one client.
+///
+/// This is an IPv4 address, the /64 of an IPv6 address (the holder of one has all of them: RFC 4291 section 2.5.1), or
+/// all clients of Unix sockets.
 public struct AddressBlock: Hashable, Sendable {
     private let family: Int32
     private let prefix: UInt64

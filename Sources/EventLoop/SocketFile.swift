@@ -1,20 +1,21 @@
 internal import Glibc
 
-/// The file by which local processes reach a Unix socket: only those of its owner, and of root, for its mode is 0600.
+/// The file through which local processes reach a Unix socket. Its mode is 0600, so only its owner and root can
+/// connect.
 ///
-/// One process alone serves a path: it holds `flock` on `PATH.lock` for as long as this object lives. So a file found
-/// here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process ends;
-/// the lock's file stays, for removing it would let another process lock a new one of the same name.
+/// Only one process serves a path: it holds `flock` on `PATH.lock` for as long as this object lives. So an existing
+/// file was left by a process that is gone, and may be replaced. The kernel releases the lock however a process ends.
+/// The lock file stays: after its removal, another process could lock a new file of the same name.
 ///
-/// A process that takes over from another gets socket and lock from it: the lock is one with two holders then (flock(2)), and the
-/// file belongs to the one that serves. A socket without a lock is a service manager's, and so is its file.
+/// A process that replaces another one gets socket and lock from it. The lock then has two holders (flock(2)), and the
+/// file belongs to the process that serves. A socket without a lock belongs to a service manager, and so does its file.
 public final class SocketFile {
     private let path: String
     private let address: SocketAddress
     private let lock: Int32
-    /// The file that `listen` made, by its identity.
+    /// The identity of the file that `listen` created.
     private var made: Identity?
-    /// The socket that came with the process, until it is asked for.
+    /// The inherited socket, until `listen` returns it.
     private var inherited: Int32 = -1
 
     private struct Identity: Equatable {
@@ -22,9 +23,9 @@ public final class SocketFile {
         let node: ino_t
     }
 
-    /// Takes the path, and removes what a dead process has left there.
+    /// Locks the path, and removes the file of a dead process.
     ///
-    /// - Parameter sockets: those that came with the process, in case that it is among them.
+    /// - Parameter sockets: the inherited sockets, which may include this one.
     public init(path: String, inherited sockets: InheritedSockets? = nil) throws(SocketFileError) {
         self.path = path
         do throws(EventLoopError) {
@@ -57,20 +58,22 @@ public final class SocketFile {
         if inherited >= 0 { close(inherited) }
     }
 
-    /// Whether it holds the lock: the socket is no service manager's.
+    /// Whether this object holds the lock. It does not if the socket belongs to a service manager.
     public var isLocked: Bool { lock >= 0 }
 
-    /// A second descriptor of the lock, for the process that takes over. - Returns: nil if there is none, or no room for it.
+    /// Returns a second descriptor of the lock, for the process that takes over.
+    ///
+    /// - Returns: nil if there is no lock or no free descriptor.
     public func duplicateLock() -> Int32? {
         guard lock >= 0 else { return nil }
         let duplicate = fcntl(lock, F_DUPFD_CLOEXEC, 0)
         return duplicate >= 0 ? duplicate : nil
     }
 
-    /// The file is another process's from now on, and stays.
+    /// Leaves the file to another process.
     public func giveAway() { made = nil }
 
-    /// Makes the socket and its file, or hands out the one that came with the process. Once.
+    /// Creates the socket and its file, or returns the inherited socket. Call it once.
     public func listen(backlog: Int32 = 64) throws(SocketFileError) -> Socket {
         if inherited >= 0 {
             let socket = Socket(adopting: inherited)
@@ -79,7 +82,7 @@ public final class SocketFile {
         }
         let socket = Socket(adopting: Glibc.socket(AF_UNIX, Self.type, 0))
         guard socket.number >= 0 else { throw failure("make a socket for") }
-        // Linux makes the file with the mode the socket has by then, less the umask: nobody else can reach it, ever.
+        // Linux gives the file the socket's mode at this moment, less the umask, so nobody else can ever reach it.
         guard fchmod(socket.number, 0o600) == 0 else { throw failure("set the mode of") }
         guard address.withSockaddr({ bind(socket.number, $0, $1) }) == 0 else { throw failure("bind") }
         guard let (identity, mode) = Self.look(at: path) else { throw failure("find") }
@@ -99,7 +102,7 @@ public final class SocketFile {
     private static let type =
         Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
 
-    /// Removes the file, unless somebody has put another in its place. Harmless when done already.
+    /// Removes the file, unless it has been replaced. Repeated calls have no effect.
     public func remove() {
         guard let made else { return }
         self.made = nil
@@ -109,7 +112,7 @@ public final class SocketFile {
     private func removeStale() throws(SocketFileError) {
         guard let (_, mode) = Self.look(at: path) else { return }
         guard mode & S_IFMT == S_IFSOCK else { throw .noSocket(path: path) }
-        // Somebody who knows nothing of the lock may be listening.
+        // A program that ignores the lock may be listening.
         switch try attempt() {
         case 0, EAGAIN, EPROTOTYPE: throw .served(path: path)
         case ECONNREFUSED, ENOENT: break
@@ -118,7 +121,9 @@ public final class SocketFile {
         guard unlink(path) == 0 || errno == ENOENT else { throw failure("remove") }
     }
 
-    /// - Returns: the error number of connecting to the path, 0 if it succeeds.
+    /// Tries to connect to the path.
+    ///
+    /// - Returns: the error number, or 0 on success.
     private func attempt() throws(SocketFileError) -> Int32 {
         do throws(EventLoopError) {
             _ = try Socket.connect(to: address)
@@ -138,22 +143,22 @@ public final class SocketFile {
     private func failure(_ doing: String) -> SocketFileError { .failed(path: path, doing: doing, errno: errno) }
 }
 
-/// Why a path cannot be served.
+/// The reason why a path cannot be served.
 public enum SocketFileError: Error, Equatable, Sendable {
-    /// Empty, longer than 107 bytes, or with a NUL in it.
+    /// A path that is empty, longer than 107 bytes, or contains NUL.
     case pathUnusable(path: String)
     /// Another process, or another server of this one, listens there.
     case served(path: String)
-    /// Something that is no socket lies there.
+    /// The existing file is no socket.
     case noSocket(path: String)
     /// The file system gives the file another mode than 0600.
     case modeRefused(path: String)
-    /// A system call failed.
+    /// A failed system call.
     case failed(path: String, doing: String, errno: Int32)
 }
 
 extension SocketFileError: CustomStringConvertible {
-    /// For people.
+    /// The text for people.
     public var description: String {
         switch self {
         case .pathUnusable(let path): "'\(path)': the path of a socket must have 1 to 107 bytes"

@@ -46,31 +46,33 @@ public enum WallClock {
     public static var microseconds: Int64 { Instant.read(CLOCK_REALTIME) / 1_000 }
 }
 
-/// How often something may be done: evenly, and so many times at once.
+/// A rate limit: an average rate and a burst.
 public struct Rate: Equatable, Sendable {
-    /// How many may come at once, after a pause.
+    /// The number of events that may occur at once after a pause.
     public let burst: Int
-    /// From one to the next, on average.
+    /// The average time between two events.
     let interval: TimeSpan
 
+    /// Creates a rate.
+    ///
     /// - Parameters:
-    ///   - count: how many in each period, at least 1.
-    ///   - burst: at least 1.
+    ///   - count: the number of events in each period, at least 1.
+    ///   - burst: the number of events at once, at least 1.
     public init(_ count: Int, per period: TimeSpan, burst: Int) {
         precondition(count >= 1 && burst >= 1, "a rate of zero")
         self.burst = burst
         interval = TimeSpan(nanoseconds: max(1, period.nanoseconds / Int64(count)))
     }
 
-    /// How long a bucket takes that was emptied at once to fill up again.
+    /// The time in which an empty bucket fills up.
     public var refill: TimeSpan { TimeSpan(nanoseconds: interval.nanoseconds * Int64(burst)) }
 }
 
-/// A bucket of tokens that fills up evenly, one for each thing done: as the one number that it takes to know its level.
+/// A token bucket that fills evenly. It stores one number, from which its level follows.
 ///
 /// A full bucket therefore need not be stored, and the rate can change at any time.
 public struct TokenBucket: Sendable {
-    /// When it will be full again, if nothing is taken; the bucket is full if that has passed.
+    /// The time at which the bucket is full again if nothing is taken. The bucket is full once that has passed.
     public private(set) var fullAt = Instant(nanoseconds: .min)
 
     public init() {}
@@ -79,7 +81,7 @@ public struct TokenBucket: Sendable {
 
     /// Takes a token.
     ///
-    /// - Returns: nil if there was one; else how long until there is, and nothing was taken.
+    /// - Returns: nil on success, otherwise the time until a token is available.
     public mutating func take(_ rate: Rate, now: Instant) -> TimeSpan? {
         let base = max(fullAt, now)
         let missing = TimeSpan(nanoseconds: (base - now).nanoseconds + rate.interval.nanoseconds)
@@ -92,6 +94,6 @@ public struct TokenBucket: Sendable {
 }
 
 extension TimeSpan {
-    /// Rounded up, and at least 1: how long a client should wait.
+    /// The span in seconds, rounded up and at least 1: the time that a client should wait.
     public var wholeSeconds: Int { max(1, Int((nanoseconds + 999_999_999) / 1_000_000_000)) }
 }

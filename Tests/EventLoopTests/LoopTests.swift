@@ -9,7 +9,7 @@ struct LoopTests {
         var done: [String] = []
         var next: LoopTimer?
         let timer = LoopTimer(loop: loop, interval: .milliseconds(1)) {
-            // Made here, for two timers may be due in the same turn.
+            // Created here, since two timers may be due in the same turn.
             next = LoopTimer(loop: loop, interval: .milliseconds(1)) {
                 done.append("next event")
                 loop.stop()
@@ -94,7 +94,7 @@ struct LoopTests {
                 rest -= 1
                 done.append("piece")
                 loop.whenTurnEnds { done.append(loop.isWorkLeft ? "end, more left" : "end") }
-                // Comes while there is work left, and is served before its next piece.
+                // Arrives while there is work left, and is served before the next piece.
                 mailbox.post(3 - rest)
                 return rest > 0
             }
@@ -136,7 +136,7 @@ struct LoopTests {
         }
         mailbox.post(10)
         withExtendedLifetime(receiver) { loop.run() }
-        // Of the first turn it is not known how long the events took: the loop had waited for them.
+        // The time of the first turn's events is unknown, since the loop waited for them.
         #expect(
             done == [
                 "events of 10 ms", "piece", "events of 5 ms", "piece", "piece", "piece", "events of 1 ms", "piece",

@@ -19,7 +19,7 @@ struct LoopTimerTests {
     func watcherKeepsLoop() throws {
         var loop: Loop? = try Loop()
         weak let observed = loop
-        // SIGURG is ignored unless somebody asks for it.
+        // SIGURG is ignored by default.
         var watcher: SignalWatcher? = SignalWatcher(loop: try #require(loop), signal: 23) {}
         loop = nil
         #expect(observed != nil)

@@ -73,7 +73,7 @@ struct CarriedAddressTests {
         #expect(found.description == "192.0.2.7:9" && !found.isIPv6)
         #expect(try found.block == SocketAddress("192.0.2.7:1").block)
         #expect(address(text: "::ffff:192.0.2.7", isIPv6: true, port: 9)?.description == "192.0.2.7:9")
-        // Neither ::192.0.2.7 nor 64:ff9b::192.0.2.7 is such.
+        // Neither ::192.0.2.7 nor 64:ff9b::192.0.2.7 maps an IPv4 address.
         #expect(address(text: "::192.0.2.7", isIPv6: true, port: 9)?.isIPv6 == true)
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import EventLoop
 
-/// Keeps a socket open for as long as a test needs it.
+/// A holder that keeps a socket open for a test.
 private final class Kept {
     let number: Int32
 
@@ -42,7 +42,7 @@ struct SocketFileTests {
         }
     }
 
-    /// A socket's file as a process leaves it that was killed.
+    /// Leaves a socket's file like a process that was killed.
     private func leaveStale() throws {
         let address = try SocketAddress(unixPath: path)
         let server = Kept(Socket(adopting: socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)))
@@ -65,7 +65,7 @@ struct SocketFileTests {
 
     @Test("the file has mode 0600 before the socket listens")
     func modeAtOnce() throws {
-        // What `listen` relies on: bind makes the file with the mode of the socket.
+        // `listen` relies on this: bind creates the file with the mode of the socket.
         let address = try SocketAddress(unixPath: path)
         let server = Kept(Socket(adopting: socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)))
         defer { withExtendedLifetime(server) {} }
@@ -142,7 +142,7 @@ struct SocketFileTests {
         #expect(throws: SocketFileError.noSocket(path: path)) { _ = try SocketFile(path: path) }
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
         try FileManager.default.removeItem(atPath: path)
-        // Nor is a symbolic link followed.
+        // A symbolic link is not followed either.
         symlink("/nowhere/else", path)
         #expect(throws: SocketFileError.noSocket(path: path)) { _ = try SocketFile(path: path) }
     }

@@ -2,7 +2,7 @@ import Bytes
 import EventLoop
 import Testing
 
-/// Counts what the loop tells it.
+/// A handler that counts its callbacks.
 private final class Probe: SocketHandler {
     var deadlines = 0
     var onDeadline: () -> Void = {}
@@ -18,7 +18,7 @@ private final class Probe: SocketHandler {
 
 @Suite("Socket handlers")
 struct SocketHandlerTests {
-    /// A connected pair on loopback: what the acceptor got, and the connecting end.
+    /// Returns a connected pair on loopback: the accepted end and the connecting end.
     private func pair(_ loop: Loop) throws -> (Probe, Probe) {
         var accepted: Probe?
         let listener = ListeningSocket(

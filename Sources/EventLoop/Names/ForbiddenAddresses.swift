@@ -1,12 +1,13 @@
 internal import Glibc
 
-/// Addresses that nothing is forwarded to, even if a name resolves to them. These are our own listeners, which would
-/// take requests of the gateway for those of an operator or a phone (DNS rebinding), and addresses that belong to no
-/// host.
+/// Addresses to which nothing is forwarded, even if a name resolves to them.
+///
+/// These are our own listeners, which would take requests of the gateway for those of an operator or a phone (DNS
+/// rebinding), and addresses that belong to no host.
 public struct ForbiddenAddresses: Sendable {
     public struct Listener: Sendable {
         public let address: SocketAddress
-        /// What listens there: "the administration".
+        /// The purpose of the listener: "the administration".
         public let purpose: String
 
         public init(address: SocketAddress, purpose: String) {
@@ -21,20 +22,20 @@ public struct ForbiddenAddresses: Sendable {
         self.listeners = listeners
     }
 
-    /// What speaks against forwarding to the address, if anything does.
+    /// Returns the reason against forwarding to the address, if there is one.
     ///
-    /// - Parameter machine: the machine's own addresses; asked for only if a listener listens on all of them.
+    /// - Parameter machine: returns the machine's own addresses. Called only if a listener listens on all of them.
     public func objection(
         to address: SocketAddress, machine: () -> [SocketAddress] = { MachineAddresses.current }
     ) -> String? {
-        // ::ffff:127.0.0.1 leads where 127.0.0.1 does.
+        // ::ffff:127.0.0.1 leads to 127.0.0.1.
         let address = address.with(port: address.port)
         if address.isUnspecified { return "is not the address of a machine" }
         if address.isForMany { return "is a multicast address" }
         let reached = listeners.first { listener in
             guard listener.address.port == address.port else { return false }
             if listener.address == address { return true }
-            // Listeners for :: take no IPv4.
+            // Listeners on :: accept no IPv4.
             guard listener.address.isUnspecified, listener.address.isIPv6 == address.isIPv6 else { return false }
             return address.isLoopback || machine().contains { $0.with(port: address.port) == address }
         }
@@ -42,9 +43,9 @@ public struct ForbiddenAddresses: Sendable {
     }
 }
 
-/// The addresses that this machine has now.
+/// The present addresses of this machine.
 public enum MachineAddresses {
-    /// Of all interfaces, without a port. Nothing if the kernel does not tell them.
+    /// The addresses of all interfaces, without a port. Empty if the kernel does not return them.
     public static var current: [SocketAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }

@@ -1,31 +1,31 @@
-/// The addresses of all servers that are known by a name, kept up to date without blocking: looks each up, again when the
-/// answer's time is over, and again and again while that fails.
+/// The addresses of all servers that have a name, kept up to date without blocking.
 ///
-/// Belongs to the thread of its loop, any loop. Bounded: `lookupLimit` lookups are under way at once, the others wait for their
-/// turn; each has `NameRecord.addressLimit` addresses at most.
+/// Each name is looked up again when the lifetime of its answer is over, and repeatedly while lookups fail. Belongs to
+/// the thread of its loop. Bounded: at most `lookupLimit` lookups are in flight; the others wait. Each server has at
+/// most `NameRecord.addressLimit` addresses.
 public final class NameBook {
     public enum Event: Equatable, Sendable {
-        /// Lookups begin to fail.
+        /// The first failed lookup after a success.
         ///
-        /// - Parameter kept: how many earlier addresses stay in use.
+        /// - Parameter kept: the number of earlier addresses that stay in use.
         case failing(NamedServer, NameFault, kept: Int)
-        /// They succeed again.
+        /// The first success after failures.
         case recovered(NamedServer)
-        /// An address of an answer is not used.
+        /// An address of an answer that is not used.
         case refused(NamedServer, SocketAddress, reason: String)
     }
 
-    /// What was counted of one server, and what is known of it.
+    /// The counters and the state of one server.
     public struct Counts: Sendable {
-        /// Lookups that found addresses.
+        /// The number of lookups that found addresses.
         public fileprivate(set) var resolved: UInt64 = 0
-        /// Those that did not, by the raw value of the fault.
+        /// The number of failed lookups, by the raw value of the fault.
         public fileprivate(set) var faults = [UInt64](repeating: 0, count: NameFault.allCases.count)
-        /// Addresses of answers that were not used.
+        /// The number of refused addresses in answers.
         public fileprivate(set) var refused: UInt64 = 0
-        /// Known now.
+        /// The number of known addresses.
         public fileprivate(set) var addresses = 0
-        /// Whether they may be out of date, because the last lookup failed.
+        /// Whether the addresses may be out of date, because the last lookup failed.
         public fileprivate(set) var isFailing = false
     }
 
@@ -33,7 +33,7 @@ public final class NameBook {
         var record: NameRecord
         var lookup: NameLookup?
         var counts = Counts()
-        /// Refused in the last answer, and reported.
+        /// The refused addresses of the last answer, which were reported.
         var refused: Set<SocketAddress> = []
     }
 
@@ -43,11 +43,11 @@ public final class NameBook {
     private var entries: [NamedServer: Entry] = [:]
     private var underWay = 0
     private var timer: LoopTimer?
-    /// Who waits until each server has been looked up once.
+    /// The callback that waits for the first lookup of each server.
     private var waiting: (completion: () -> Void, timer: LoopTimer)?
     /// Called with the servers whose addresses have changed.
     public var onChange: ([NamedServer]) -> Void = { _ in }
-    /// Called with events that an operator should know.
+    /// Called with events for the operator.
     public var onEvent: (Event) -> Void = { _ in }
 
     public static let lookupLimit = 16
@@ -59,23 +59,23 @@ public final class NameBook {
         timer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in lookUpDue() }
     }
 
-    /// Those that it was asked to follow, in order.
+    /// The followed servers, in order.
     public var servers: [NamedServer] { entries.keys.sorted() }
 
-    /// In the order of the answer, both kinds in turn; none if the name has not been resolved.
+    /// Returns the addresses in the order of the answer, both kinds in turn. Empty if the name is not resolved.
     public func addresses(of server: NamedServer) -> [SocketAddress] { entries[server]?.record.addresses ?? [] }
 
     public func counts(of server: NamedServer) -> Counts { entries[server]?.counts ?? Counts() }
 
-    /// The servers that have no address.
+    /// The servers without an address.
     public var unresolved: [(server: NamedServer, fault: NameFault)] {
         entries.filter { $0.value.record.addresses.isEmpty }
             .map { ($0.key, $0.value.record.fault ?? .timeout) }.sorted { $0.0 < $1.0 }
     }
 
-    // MARK: - What is followed
+    // MARK: - Followed servers
 
-    /// Keeps the addresses of these servers from now on, and of no others. What is known already stays known.
+    /// Follows these servers and no others. Known addresses stay known.
     public func follow(_ servers: Set<NamedServer>) {
         for server in entries.keys where !servers.contains(server) { forget(server) }
         for server in servers where entries[server] == nil {
@@ -85,7 +85,7 @@ public final class NameBook {
         schedule()
     }
 
-    /// Looks up and judges by other rules from now on. Known addresses that must not be used by these are forgotten.
+    /// Applies new settings. Known addresses that are now forbidden are forgotten.
     public func configure(_ settings: ResolverSettings, _ forbidden: ForbiddenAddresses) {
         self.settings = settings
         self.forbidden = forbidden
@@ -100,11 +100,11 @@ public final class NameBook {
         if !changed.isEmpty { onChange(changed) }
     }
 
-    /// Waits until each server has been looked up once, well or not.
+    /// Calls back when each server has been looked up once, with or without success.
     ///
     /// - Parameters:
-    ///   - limit: for how long at most.
-    ///   - completion: called once, perhaps at once; never if somebody else waits since.
+    ///   - limit: the maximum wait.
+    ///   - completion: called once, perhaps at once. Never called if a later call replaces it.
     public func whenAnswered(within limit: TimeSpan, _ completion: @escaping () -> Void) {
         waiting = nil
         guard entries.values.contains(where: { !$0.record.isAnswered }) else { return completion() }
@@ -189,52 +189,42 @@ public final class NameBook {
     }
 }
 
-extension NameAnswer {
-    /// The answer without some of its addresses. One of which nothing is left is a failure: what was known before is better.
-    func without(_ isRefused: (SocketAddress) -> Bool) -> NameAnswer {
-        func rest(of part: Part) -> Part {
-            guard case .addresses(let addresses, let ttl) = part else { return part }
-            let rest = addresses.filter { !isRefused($0) }
-            return rest.isEmpty ? .failed(.forbidden) : .addresses(rest, ttl: ttl)
-        }
-        return NameAnswer(ipv4: rest(of: ipv4), ipv6: rest(of: ipv6))
-    }
-}
-
-/// What is known of one name, and when it is looked up next. A value: the caller passes the result of each lookup, and
+/// The addresses of one name, and the time of its next lookup. A value: the caller passes the result of each lookup and
 /// the time.
 ///
-/// What was known last stays so while lookups fail: a nameserver that is down must not take the services down with it
-/// (RFC 8767 does the same), and whether a service still runs at its address shows when it is asked.
+/// The last known addresses stay while lookups fail, so an unavailable nameserver does not make services unavailable
+/// (RFC 8767 does the same). A request to the address shows whether the service still runs there.
 struct NameRecord {
     enum Change: Equatable {
-        /// As before.
+        /// The same addresses.
         case nothing
-        /// There are other addresses now.
+        /// Other addresses.
         case changed
     }
 
-    /// At most `addressLimit`, of both kinds in turn.
+    /// At most `addressLimit` addresses, both kinds in turn.
     private(set) var addresses: [SocketAddress] = []
-    /// When it is due.
+    /// The time of the next lookup.
     private(set) var nextLookup: Instant
-    /// Whether a lookup has ended, well or not.
+    /// Whether a lookup has ended, with or without success.
     private(set) var isAnswered = false
-    /// Why the last lookup failed; nil if it did not, or there was none.
+    /// The reason why the last lookup failed. Nil if it succeeded, or if there was none.
     private(set) var fault: NameFault?
     private var ipv4: [SocketAddress] = []
     private var ipv6: [SocketAddress] = []
-    /// Lookups, one after the other, that failed.
+    /// The number of consecutive failures.
     private var failures = 0
 
-    static let addressLimit = 16
+    private static let addressLimit = 16
     private static let longestPause: Int64 = 60
 
     init(dueAt instant: Instant) {
         nextLookup = instant
     }
 
-    /// - Returns: whether the addresses are others than before. Another order of the same is none.
+    /// Applies an answer.
+    ///
+    /// - Returns: whether the addresses changed. Another order of the same addresses is no change.
     mutating func take(_ answer: NameAnswer, at now: Instant, _ settings: ResolverSettings) -> Change {
         isAnswered = true
         guard let ttl = Self.ttl(of: answer) else {
@@ -252,27 +242,27 @@ struct NameRecord {
         return arrange()
     }
 
-    /// Forgets addresses that must not be used any more.
+    /// Removes addresses that are now forbidden.
     mutating func remove(where isRefused: (SocketAddress) -> Bool) -> Change {
         ipv4.removeAll(where: isRefused)
         ipv6.removeAll(where: isRefused)
         return arrange()
     }
 
-    /// The shorter one of both kinds; nil if there is no address.
+    /// Returns the shorter lifetime of both kinds, or nil without an address.
     private static func ttl(of answer: NameAnswer) -> TimeSpan? {
         [answer.ipv4, answer.ipv6].compactMap { part in
             if case .addresses(_, let ttl) = part { ttl } else { nil }
         }.min()
     }
 
-    /// What failed says more than what there is none of.
+    /// Returns the fault of an answer without addresses. A failure takes precedence over the absence of addresses.
     private static func fault(of answer: NameAnswer) -> NameFault {
         for case .failed(let fault) in [answer.ipv4, answer.ipv6] { return fault }
         return .nonexistent
     }
 
-    /// What could not be found out stays as it was.
+    /// Applies one part of an answer. A failed part leaves the known addresses unchanged.
     private static func update(_ known: inout [SocketAddress], _ part: NameAnswer.Part) {
         switch part {
         case .addresses(let addresses, _): known = addresses
@@ -295,9 +285,9 @@ struct NameRecord {
     }
 }
 
-/// A server whose address is to be found out: a name, and a port.
+/// A server whose name is resolved, with its port.
 public struct NamedServer: Hashable, Comparable, Sendable {
-    /// In lower case.
+    /// The name in lower case.
     public let host: String
     public let port: UInt16
 

@@ -1,28 +1,30 @@
 internal import CLibevent
 internal import Glibc
 
-/// One name being looked up, for its IPv4 and IPv6 addresses at once. Its owner keeps it; dropping it cancels it.
+/// A lookup of one name, for its IPv4 and IPv6 addresses at once. Its owner keeps it; releasing it cancels it.
 ///
-/// Each lookup has an `evdns_base` of its own, which is cheap. So each has a port of its own too, as RFC 5452 section 9.2 wants
-/// it against forged answers; /etc/resolv.conf is always the one of now; and evdns, which asks nameservers that were silent
-/// for a name of a stranger's until they answer, never comes to that.
+/// Each lookup has its own `evdns_base`, which is cheap and has three effects. Each lookup has its own port, against
+/// forged answers (RFC 5452 section 9.2). The current /etc/resolv.conf applies. And evdns never probes silent
+/// nameservers, which it does with a query for a foreign name.
 public final class NameLookup {
     private let loop: Loop
     private let port: UInt16
     private var completion: ((NameAnswer) -> Void)?
     private var base: OpaquePointer?
     private var answer = NameAnswer(ipv4: .failed(.timeout), ipv6: .failed(.timeout))
-    /// Questions without an answer.
+    /// The number of queries without an answer.
     private var pending = 0
     private var timer: LoopTimer?
 
-    /// What the addresses of a hosts file are believed for at most: it tells no time.
+    /// The maximum lifetime of addresses from a hosts file, which states none.
     private static let hostsTTL = TimeSpan.seconds(5)
 
+    /// Starts a lookup.
+    ///
     /// - Parameters:
-    ///   - name: of at most 253 bytes (RFC 1035 section 2.3.4).
-    ///   - port: what the addresses are given.
-    ///   - completion: called once, never before this has returned.
+    ///   - name: at most 253 bytes (RFC 1035 section 2.3.4).
+    ///   - port: the port of the addresses.
+    ///   - completion: called once, never before this initializer has returned.
     public init(
         loop: Loop, name: String, port: UInt16, settings: ResolverSettings,
         completion: @escaping (NameAnswer) -> Void
@@ -37,8 +39,7 @@ public final class NameLookup {
             ask(name, isIPv6: false)
             ask(name, isIPv6: true)
         }
-        // Our own timeout: evdns waits without end where it has no nameserver, and restarts its timeout for each search
-        // domain.
+        // evdns waits without end if it has no nameserver, and restarts its timeout for each search domain.
         timer = LoopTimer(loop: loop, startsIn: pending == 0 ? .milliseconds(0) : settings.patience) {
             [unowned self] in finish()
         }
@@ -48,9 +49,9 @@ public final class NameLookup {
         release()
     }
 
-    /// What no nameserver is asked for.
+    /// Returns the answer for names that need no nameserver.
     private static func known(_ name: String, _ port: UInt16) -> NameAnswer? {
-        // RFC 6761 section 6.3: never asked for, and always loopback.
+        // RFC 6761 section 6.3: never queried, and always loopback.
         if name == "localhost" || name.hasSuffix(".localhost") {
             let octets: [[UInt8]] = [[127, 0, 0, 1], [UInt8](repeating: 0, count: 15) + [1]]
             return answer(octets.compactMap { SocketAddress(octets: $0.span, port: port) })
@@ -67,32 +68,32 @@ public final class NameLookup {
         return NameAnswer(ipv4: part(isIPv6: false), ipv6: part(isIPv6: true))
     }
 
-    // MARK: - Asking
+    // MARK: - Queries
 
     private static func makeBase(_ loop: Loop, _ settings: ResolverSettings) -> OpaquePointer? {
         _ = isQuiet
         guard let base = evdns_base_new(loop.base, 0) else { return nil }
         if settings.nameservers.isEmpty {
-            // Without that file it is the one on this machine, as everywhere (resolv.conf(5)).
+            // Without that file, the nameserver is on this machine (resolv.conf(5)).
             evdns_base_resolv_conf_parse(
                 base, DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC, "/etc/resolv.conf")
         }
         for address in settings.nameservers {
             _ = address.withSockaddr { evdns_base_nameserver_sockaddr_add(base, $0, $1, 0) }
         }
-        // Over what that file says: what a lookup may take is ours to bound.
+        // Overrides that file: our own settings limit a lookup.
         let milliseconds = settings.timeout.nanoseconds / 1_000_000
         let fraction = String(milliseconds % 1_000 + 1_000).dropFirst()
         evdns_base_set_option(base, "timeout:", "\(milliseconds / 1_000).\(fraction)")
         evdns_base_set_option(base, "attempts:", "\(settings.attempts)")
-        // A nameserver is not taken for dead within one lookup: there may be no other.
+        // A nameserver is not considered dead within one lookup, since it may be the only one.
         evdns_base_set_option(base, "max-timeouts:", "255")
         evdns_base_set_option(base, "initial-probe-timeout:", "3600")
         evdns_base_set_option(base, "randomize-case:", "1")
         return base
     }
 
-    /// evdns would write to standard error, where each line is one of our log.
+    /// Suppresses evdns's messages. It would write them to standard error, where each line is a line of our log.
     private static let isQuiet: Void = evdns_set_log_fn { _, _ in }
 
     private func ask(_ name: String, isIPv6: Bool) {
@@ -121,7 +122,7 @@ public final class NameLookup {
         if pending == 0 { finish() }
     }
 
-    /// Octets of an answer, with the port.
+    /// Returns the addresses of an answer with the port.
     fileprivate func addresses(_ bytes: UnsafeRawBufferPointer, isIPv6: Bool) -> [SocketAddress] {
         let size = isIPv6 ? 16 : 4
         return stride(from: 0, to: bytes.count, by: size).compactMap { start in
@@ -141,13 +142,12 @@ public final class NameLookup {
         timer = nil
         guard let base else { return }
         self.base = nil
-        // Whatever it was asked is answered once more, with DNS_ERR_SHUTDOWN and when this event is over: the questions are
-        // let go of then.
+        // Each open query gets one more answer with DNS_ERR_SHUTDOWN after this event, which releases its question.
         evdns_base_free(base, 1)
     }
 }
 
-/// The context of one request of evdns, which answers each exactly once, and may do so after the lookup is gone.
+/// The context of one evdns query. evdns answers each query exactly once, perhaps after the lookup is gone.
 private final class NameQuestion {
     weak var lookup: NameLookup?
     let isIPv6: Bool
@@ -158,7 +158,9 @@ private final class NameQuestion {
     }
 }
 
-/// Takes over the reference that `ask` retained for it. `addresses` holds `count` of 4 or 16 bytes in network order.
+/// Handles an answer, and takes over the reference that `ask` retained for it.
+///
+/// `addresses` holds `count` addresses of 4 or 16 bytes in network order.
 private nonisolated func nameAnswered(
     _ result: Int32, _: CChar, _ count: Int32, _ ttl: Int32, _ addresses: UnsafeMutableRawPointer?,
     _ context: UnsafeMutableRawPointer?
@@ -172,7 +174,7 @@ private nonisolated func nameAnswered(
     }
     let size = Int(count) * (question.isIPv6 ? 16 : 4)
     let found = lookup.addresses(UnsafeRawBufferPointer(start: addresses, count: size), isIPv6: question.isIPv6)
-    // RFC 2181 section 8: one with the highest bit is none.
+    // RFC 2181 section 8: a lifetime with the highest bit set counts as 0.
     let time = TimeSpan.seconds(Int64(max(0, ttl)))
     lookup.received(found.isEmpty ? .none : .addresses(found, ttl: time), isIPv6: question.isIPv6)
 }
@@ -182,25 +184,27 @@ extension NameLookup {
 }
 
 extension NameFault {
-    /// - Parameter error: one of evdns's other than DNS_ERR_NONE.
+    /// Returns the part of an answer for an error of evdns.
+    ///
+    /// - Parameter error: an error other than DNS_ERR_NONE.
     fileprivate static func part(of error: Int32) -> NameAnswer.Part {
         switch error {
         case DNS_ERR_NOTEXIST, DNS_ERR_NODATA: .none
         case DNS_ERR_REFUSED, DNS_ERR_NOTIMPL: .failed(.refused)
         case DNS_ERR_TRUNCATED: .failed(.truncated)
-        // evdns asks again after SERVFAIL, and calls it a timeout in the end.
+        // evdns retries after SERVFAIL, and finally reports a timeout.
         case DNS_ERR_TIMEOUT, DNS_ERR_SERVERFAILED: .failed(.timeout)
         default: .failed(.malformed)
         }
     }
 }
 
-/// What became of one lookup: for IPv4 and for IPv6 apart, since one may fail alone.
+/// The result of one lookup, separate for IPv4 and IPv6 because one may fail alone.
 public struct NameAnswer: Equatable, Sendable {
     public enum Part: Equatable, Sendable {
-        /// In the order of the answer, at least one.
+        /// At least one address, in the order of the answer.
         case addresses([SocketAddress], ttl: TimeSpan)
-        /// The nameserver says that there are none.
+        /// The nameserver reports no address.
         case none
         case failed(NameFault)
     }
@@ -212,29 +216,40 @@ public struct NameAnswer: Equatable, Sendable {
         self.ipv4 = ipv4
         self.ipv6 = ipv6
     }
+
+    /// Returns the answer without some of its addresses. A part without a remaining address becomes a failure, so that
+    /// the earlier addresses stay in use.
+    func without(_ isRefused: (SocketAddress) -> Bool) -> NameAnswer {
+        func rest(of part: Part) -> Part {
+            guard case .addresses(let addresses, let ttl) = part else { return part }
+            let rest = addresses.filter { !isRefused($0) }
+            return rest.isEmpty ? .failed(.forbidden) : .addresses(rest, ttl: ttl)
+        }
+        return NameAnswer(ipv4: rest(of: ipv4), ipv6: rest(of: ipv6))
+    }
 }
 
-/// Why a name has no addresses.
+/// The reason why a name has no addresses.
 public enum NameFault: Int, CaseIterable, Sendable {
     /// The name does not exist, or has no address.
     case nonexistent
-    /// No nameserver answered in time, or those that did could not find out either (SERVFAIL).
+    /// No nameserver answered in time, or those that did could not resolve the name (SERVFAIL).
     case timeout
-    /// A nameserver does not answer us, or not this kind of question.
+    /// A nameserver refuses our queries, or this kind of query.
     case refused
     /// The answer does not fit into a UDP message.
     case truncated
-    /// The answer is none.
+    /// The answer is malformed.
     case malformed
-    /// All addresses are of a kind that nothing is forwarded to.
+    /// All addresses are forbidden as destinations.
     case forbidden
-    /// No question could be asked: out of memory or descriptors.
+    /// No query could be sent for lack of memory or descriptors.
     case exhausted
 
-    /// In metrics.
+    /// The name in metrics.
     public var name: String { String(describing: self) }
 
-    /// For people.
+    /// The text for people.
     public var text: String {
         switch self {
         case .nonexistent: "the name does not exist or has no address"
@@ -248,12 +263,12 @@ public enum NameFault: Int, CaseIterable, Sendable {
     }
 }
 
-/// /etc/hosts, which goes before every nameserver (hosts(5)).
+/// The hosts file, which takes precedence over nameservers (hosts(5)).
 enum HostsFile {
-    /// One that is larger is no file that somebody wrote.
+    /// The maximum size in bytes. No hand-written file is larger.
     private static let limit = 1 << 20
 
-    /// The addresses that the file has for a name. Reads the file each time: it is small, and lookups are rare.
+    /// Returns the addresses of a name. Reads the file each time: it is small, and lookups are rare.
     static func addresses(of name: String, port: UInt16, path: String = "/etc/hosts") -> [SocketAddress] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -270,7 +285,9 @@ enum HostsFile {
         return addresses(of: name, port: port, in: bytes.prefix(count))
     }
 
-    /// - Parameter text: lines of an address and its names; what follows a # is a comment.
+    /// Returns the addresses of a name in a text.
+    ///
+    /// - Parameter text: lines with an address and its names. A # begins a comment.
     static func addresses(of name: String, port: UInt16, in text: some Collection<UInt8>) -> [SocketAddress] {
         let wanted = lowercased(name.utf8)
         var found: [SocketAddress] = []
@@ -280,7 +297,7 @@ enum HostsFile {
                 continue
             }
             let literal = Array(first)
-            // Not with a zone: connections to upstreams have no interface of their own.
+            // Not with a zone: connections to upstreams are bound to no interface.
             guard
                 let address = SocketAddress(
                     text: literal.span, isIPv6: literal.contains(UInt8(ascii: ":")), port: port),
@@ -298,15 +315,15 @@ enum HostsFile {
     }
 }
 
-/// How names are resolved, and for how long an answer is believed.
+/// The settings of name resolution.
 public struct ResolverSettings: Sendable {
-    /// Asked in turn; none for those of /etc/resolv.conf, with its search domains.
+    /// The nameservers, queried in turn. Empty for those of /etc/resolv.conf, with its search domains.
     public var nameservers: [SocketAddress]
-    /// For one attempt.
+    /// The timeout of one attempt.
     public var timeout: TimeSpan
-    /// Questions that are sent for one kind of address, to one nameserver after the other.
+    /// The number of queries for one kind of address, to one nameserver after the other.
     public var attempts: Int
-    /// An answer is believed for as long as it says, but neither shorter nor longer than this.
+    /// The minimum and maximum lifetime of an answer.
     public var minimumTTL: TimeSpan
     public var maximumTTL: TimeSpan
 
@@ -321,6 +338,6 @@ public struct ResolverSettings: Sendable {
         self.maximumTTL = maximumTTL
     }
 
-    /// When a lookup is given up, whatever search domains there are.
-    var patience: TimeSpan { TimeSpan(nanoseconds: timeout.nanoseconds * Int64(attempts) + 500_000_000) }
+    /// The maximum duration of a lookup, whatever search domains there are.
+    fileprivate var patience: TimeSpan { TimeSpan(nanoseconds: timeout.nanoseconds * Int64(attempts) + 500_000_000) }
 }

@@ -13,7 +13,7 @@ struct NameBookTests {
         if !isAnswered { loop.run() }
     }
 
-    /// Nobody answers there, and nobody is asked by the tests that use it for names of this machine.
+    /// Settings whose nameserver does not answer. Tests that use them look up only local names.
     private var nobody: ResolverSettings {
         get throws {
             ResolverSettings(nameservers: [try SocketAddress("127.0.0.1:9")], timeout: .milliseconds(10), attempts: 1)
@@ -68,7 +68,7 @@ struct NameBookTests {
         var book: NameBook? = try NameBook(loop: loop, settings: nobody, forbidden: ForbiddenAddresses(listeners: []))
         book?.onEvent = { _ in Issue.record("an event of a lookup after its end") }
         book?.follow(Set((0..<8).map { NamedServer(host: "host-\($0).test", port: 9000) }))
-        // The first round of the loop begins the lookups.
+        // The first turn of the loop begins the lookups.
         let first = LoopTimer(loop: loop, interval: .milliseconds(1)) {
             book = nil
         }

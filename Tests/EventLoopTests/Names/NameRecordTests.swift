@@ -27,7 +27,7 @@ struct NameRecordTests {
         NameAnswer(ipv4: .failed(fault), ipv6: .failed(fault))
     }
 
-    /// A record that received these answers, each when it was due.
+    /// Returns a record that received these answers, each when it was due.
     private func record(_ answers: NameAnswer...) -> NameRecord {
         var record = NameRecord(dueAt: start)
         for answer in answers { _ = record.take(answer, at: record.nextLookup, settings) }
