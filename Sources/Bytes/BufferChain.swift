@@ -1,20 +1,20 @@
 import Glibc
 
-/// A queue of bytes over as many pooled blocks as it takes: content that is kept until it may be passed on.
+/// A queue of bytes over as many pooled blocks as necessary: content that waits for its forwarding.
 ///
-/// It has no bound of its own: the caller that appends knows how long the content may be.
+/// It has no limit of its own: the caller that appends knows the maximum length.
 ///
 /// Raw memory, as in `ByteBuffer`. The invariant: `blocks[first...]` are blocks of `pool.blockSize` bytes owned by this
-/// chain alone; the bytes lie in them one after the other, from `start` in the first of them on, `count` altogether, and
-/// all of these are initialised.
+/// chain alone. The bytes lie in them one after the other, from `start` in the first of them on. There are `count`
+/// bytes, all of them initialised.
 public struct BufferChain: ~Copyable {
     private let pool: BufferPool
     private var blocks: [UnsafeMutablePointer<UInt8>] = []
-    /// Index of the first block not yet consumed.
+    /// The index of the first block not yet consumed.
     private var first = 0
-    /// Where in that block the bytes begin.
+    /// The offset of the first byte in that block.
     private var start = 0
-    /// Bytes in the chain.
+    /// The number of bytes in the chain.
     public private(set) var count = 0
 
     public init(pool: BufferPool) {
@@ -26,7 +26,7 @@ public struct BufferChain: ~Copyable {
     }
 
     public var isEmpty: Bool { count == 0 }
-    /// Bytes of memory that the chain takes from its pool.
+    /// The bytes of memory that the chain takes from its pool.
     public var footprint: Int { (blocks.count - first) * pool.blockSize }
 
     public mutating func append(_ bytes: Span<UInt8>) {
@@ -54,7 +54,7 @@ public struct BufferChain: ~Copyable {
         }
     }
 
-    /// The bytes at the front, as far as they lie together; none only if the chain is empty.
+    /// The contiguous bytes at the front. Empty only if the chain is empty.
     public var front: Span<UInt8> {
         @_lifetime(borrow self)
         get {
@@ -64,7 +64,7 @@ public struct BufferChain: ~Copyable {
         }
     }
 
-    /// How many these are.
+    /// The number of bytes in `front`.
     public var frontCount: Int { min(count, pool.blockSize - start) }
 
     /// Drops `dropped` bytes of `front`.
@@ -78,7 +78,7 @@ public struct BufferChain: ~Copyable {
 
     public mutating func removeAll() {
         for index in first..<blocks.count { pool.give(blocks[index]) }
-        // Its room is kept: a connection that sends content once does so again.
+        // The capacity is kept: a connection that sends content once does so again.
         blocks.removeAll(keepingCapacity: true)
         first = 0
         start = 0

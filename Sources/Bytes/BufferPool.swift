@@ -1,36 +1,38 @@
-/// Blocks of one size, kept for reuse by the buffers of one event loop.
+/// A pool of blocks of one size for the buffers of one event loop.
 ///
-/// Every buffer of the data path takes its block here when bytes arrive and gives it back when it is empty, so an idle
-/// connection holds none and a busy one never more than its fixed number of blocks: the memory a peer can make the
-/// process hold is bounded by construction.
+/// Every buffer of the data path takes its block here when bytes arrive, and returns it when it is empty. So an idle
+/// connection holds no block, and a busy one never more than its fixed number. The memory that a peer can occupy is
+/// bounded by construction.
 ///
-/// Not `Sendable`: a pool belongs to the loop that made it.
+/// Not `Sendable`: a pool belongs to its loop.
 public final class BufferPool {
-    /// Bytes in every block.
+    /// The number of bytes in every block.
     public let blockSize: Int
 
-    /// The unused blocks: each holds, in its first bytes, the address of the next.
+    /// The list of unused blocks: each holds, in its first bytes, the address of the next.
     private var firstIdle: UnsafeMutablePointer<UInt8>?
     private var idleCount = 0
     private let idleLimit: Int
-    /// The fewest unused blocks since `releaseUnneeded`.
+    /// The minimum number of unused blocks since `releaseUnneeded`.
     private var fewestIdle = 0
-    /// Accounts for the blocks, the unused ones included.
+    /// The account of the blocks, the unused ones included.
     public let meter: MemoryMeter
-    /// Blocks for short answers that wait.
+    /// The blocks for short waiting responses.
     private(set) lazy var small = BufferPool(blockSize: Self.smallBlockSize, meter: meter)
     static let smallBlockSize = 1024
-    /// Blocks handed out and not yet given back.
+    /// The number of blocks in use.
     public var outstanding: Int { handedOut }
     private var handedOut = 0
 
-    /// Blocks kept for reuse.
+    /// The number of blocks kept for reuse.
     public var unused: Int { idleCount }
 
+    /// Creates an empty pool.
+    ///
     /// - Parameters:
-    ///   - blockSize: bytes in a block. The default holds a whole TLS record (16 KiB) behind a full message head.
-    ///   - idleLimit: how many unused blocks are kept; further ones go back to the allocator.
-    ///   - meter: of the pool's loop.
+    ///   - blockSize: the bytes in a block. The default holds a whole TLS record (16 KiB) behind a full message head.
+    ///   - idleLimit: the maximum number of unused blocks. Further ones return to the allocator.
+    ///   - meter: the meter of the pool's loop.
     public init(blockSize: Int = 32 * 1024, idleLimit: Int = 256, meter: MemoryMeter = MemoryMeter()) {
         precondition(blockSize >= 1024, "a block holds at least a small message head")
         self.blockSize = blockSize
@@ -40,7 +42,7 @@ public final class BufferPool {
 
     deinit { release(idleCount) }
 
-    /// Returns the unused blocks that nobody has needed since the last call to the allocator.
+    /// Returns the blocks to the allocator that were unused throughout the time since the last call.
     public func releaseUnneeded() {
         release(fewestIdle)
         fewestIdle = idleCount
@@ -90,7 +92,7 @@ public final class BufferPool {
         meter.add(-blockSize)
     }
 
-    /// The link in an unused block. Its bytes belong to nobody else then; blocks are aligned and larger than a pointer.
+    /// Returns the link in an unused block. Its bytes have no other user; blocks are aligned and larger than a pointer.
     private static func link(of block: UnsafeMutablePointer<UInt8>) -> UnsafeMutablePointer<
         UnsafeMutablePointer<UInt8>?
     > {

@@ -2,12 +2,12 @@ import Glibc
 
 /// A bounded first-in-first-out byte buffer over one pooled block.
 ///
-/// Bytes are appended at the end and consumed from the front. Capacity is one block, never more: an append that does not
-/// fit sets `overflowed` and writes nothing, which lets a serializer write a whole head and look once at the end.
+/// Bytes are appended at the end and consumed from the front. The capacity is one block. An append that does not fit
+/// sets `overflowed` and writes nothing, so a serializer writes a whole head and checks once at the end.
 ///
-/// This is the one place of the data path with raw memory. The invariant: `base` is nil or a block of
-/// `pool.blockSize` bytes owned by this buffer alone, and `0 <= start <= end <= pool.blockSize`; bytes in
-/// `start..<end` are initialised. Every method keeps it; callers see `Span`, whose lifetime the compiler checks.
+/// This type has the raw memory of the data path. The invariant: `base` is nil or a block of `pool.blockSize` bytes
+/// owned by this buffer alone, and `0 <= start <= end <= pool.blockSize`; bytes in `start..<end` are initialised. Every
+/// method keeps it. Callers see `Span`, whose lifetime the compiler checks.
 public struct ByteBuffer: ~Copyable {
     @usableFromInline let pool: BufferPool
     @usableFromInline var base: UnsafeMutablePointer<UInt8>?
@@ -26,7 +26,7 @@ public struct ByteBuffer: ~Copyable {
 
     @inlinable public var count: Int { end - start }
     @inlinable public var isEmpty: Bool { end == start }
-    /// How many bytes still fit, counting the room that consumed bytes left behind.
+    /// The number of bytes that still fit, including the room of consumed bytes.
     @inlinable public var room: Int { pool.blockSize - (end - start) }
 
     /// The bytes not yet consumed.
@@ -39,7 +39,7 @@ public struct ByteBuffer: ~Copyable {
         }
     }
 
-    /// A copy of the bytes not yet consumed.
+    /// Returns a copy of the bytes not yet consumed.
     public func copy() -> [UInt8] {
         withUnsafeReadable { Array($0) }
     }
@@ -72,16 +72,15 @@ public struct ByteBuffer: ~Copyable {
         releaseIfEmpty()
     }
 
-    /// Gives the block back to the pool when nothing is in it, so that an idle connection holds no buffer.
+    /// Returns the block to the pool if the buffer is empty, so that an idle connection holds none.
     @inlinable public mutating func releaseIfEmpty() {
         if start == end, base != nil { release() }
     }
 
-    /// Bytes of memory that the buffer takes from its pool.
+    /// The bytes of memory that the buffer takes from its pool.
     public var footprint: Int { base == nil ? 0 : pool.blockSize }
 
-    /// Moves few bytes that may have to wait to a block of their size. The buffer has little room after it, until it
-    /// `expands`.
+    /// Moves a few waiting bytes to a small block. The buffer has little room afterwards, until it `expands`.
     public mutating func shrink() {
         guard base != nil, count <= BufferPool.smallBlockSize, pool.blockSize > BufferPool.smallBlockSize else {
             return
@@ -104,13 +103,13 @@ public struct ByteBuffer: ~Copyable {
         end = 0
     }
 
-    /// Removes everything appended since `count` was the buffer's count, and forgets an overflow.
+    /// Removes everything appended since `count` was the buffer's count, and clears an overflow.
     public mutating func rollback(to count: Int) {
         truncate(to: count)
         overflowed = false
     }
 
-    /// Hands the free room to `body`, which returns how many bytes it wrote there (at most the room).
+    /// Passes the free room to `body`, which returns the number of bytes it wrote.
     package mutating func withWritable<Result>(
         _ body: (UnsafeMutableBufferPointer<UInt8>) -> (written: Int, result: Result)
     ) -> Result {
@@ -122,12 +121,12 @@ public struct ByteBuffer: ~Copyable {
         return result
     }
 
-    /// Hands the readable bytes to a C function. The pointer is valid only inside `body`.
+    /// Passes the readable bytes to a C function. The pointer is valid only inside `body`.
     package func withUnsafeReadable<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         body(UnsafeBufferPointer(start: base.map { UnsafePointer($0) + start }, count: count))
     }
 
-    /// Makes sure that a block is there and, when the tail is shorter than `wanted`, moves the content to the front.
+    /// Ensures a block and, if the tail is shorter than `wanted`, moves the content to the front.
     private mutating func makeRoom(_ wanted: Int) -> UnsafeMutablePointer<UInt8> {
         guard let block = base else {
             let block = pool.take()
@@ -147,10 +146,12 @@ public struct ByteBuffer: ~Copyable {
         place.update(from: from, count: source.count)
     }
 
-    /// Moves the end on by `count` bytes, which the caller writes at once. - Returns: where; nil if they do not fit.
+    /// Advances the end by `count` bytes, which the caller writes at once.
+    ///
+    /// - Returns: the address of these bytes. Nil if they do not fit.
     @inline(__always)
     private mutating func claim(_ count: Int) -> UnsafeMutablePointer<UInt8>? {
-        // Most appends find room behind what is there.
+        // Most appends find room behind the content.
         guard let base, count <= pool.blockSize - end else { return claimElsewhere(count) }
         defer { end += count }
         return base + end
@@ -175,14 +176,18 @@ extension ByteBuffer {
         bytes.withUnsafeBufferPointer { appendBytes($0) }
     }
 
-    /// Appends as many of `bytes` as fit, and says how many that were.
+    /// Appends as many of `bytes` as fit.
+    ///
+    /// - Returns: the number of appended bytes.
     public mutating func appendPrefix(of bytes: Span<UInt8>) -> Int {
         let taken = min(bytes.count, room)
         append(bytes.extracting(first: taken))
         return taken
     }
 
-    /// The same for memory of another block of the pool.
+    /// Appends as many bytes of another block as fit.
+    ///
+    /// - Returns: the number of appended bytes.
     mutating func appendPrefix(of bytes: UnsafeBufferPointer<UInt8>) -> Int {
         let taken = min(bytes.count, room)
         appendBytes(UnsafeBufferPointer(rebasing: bytes[..<taken]))
@@ -196,7 +201,7 @@ extension ByteBuffer {
         Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: end.utf8CodeUnitCount), to: &place)
     }
 
-    /// Appends all of it or nothing, with one look at the room.
+    /// Appends all pieces or nothing, with one check of the room.
     public mutating func append(
         _ first: Span<UInt8>, _ separator: StaticString, _ second: Span<UInt8>, _ end: StaticString
     ) {
@@ -208,7 +213,7 @@ extension ByteBuffer {
         Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: ends.1), to: &place)
     }
 
-    /// The same where only the third piece is not known beforehand.
+    /// Appends all pieces or nothing. Only the third is not a constant.
     public mutating func append(
         _ first: StaticString, _ second: StaticString, _ bytes: Span<UInt8>, _ end: StaticString
     ) {
@@ -228,7 +233,7 @@ extension ByteBuffer {
         Self.copy(UnsafeBufferPointer(start: second.utf8Start, count: counts.1), to: &place)
     }
 
-    /// The room was claimed before.
+    /// Copies bytes into claimed room.
     @inline(__always)
     private static func copy(_ source: UnsafeBufferPointer<UInt8>, to place: inout UnsafeMutablePointer<UInt8>) {
         if let from = source.baseAddress { place.update(from: from, count: source.count) }
@@ -243,7 +248,7 @@ extension ByteBuffer {
         bytes.withUnsafeBufferPointer { appendBytes($0) }
     }
 
-    /// Disfavoured, since a literal would otherwise be taken for a `String` and copied once more.
+    /// Appends a string. Disfavoured, since a literal would otherwise become a `String` and be copied once more.
     @_disfavoredOverload
     public mutating func append(_ text: String) {
         var text = text
@@ -271,7 +276,7 @@ extension ByteBuffer {
         } while position > 0
     }
 
-    /// Appends a text and behind it the sixteen digits of a number in lower-case hexadecimal, both or nothing.
+    /// Appends a text followed by a number of sixteen digits in lower-case hexadecimal, both or nothing.
     public mutating func append(_ text: StaticString, sixteen number: UInt64) {
         guard var place = claim(text.utf8CodeUnitCount + 16) else { return }
         Self.copy(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), to: &place)
@@ -280,7 +285,7 @@ extension ByteBuffer {
         digits.storeBytes(of: Self.hexadecimal(number & 0xffff_ffff).bigEndian, toByteOffset: 8, as: UInt64.self)
     }
 
-    /// Appends a number in lower-case hexadecimal, at least `digits` long, which are 16 at most.
+    /// Appends a number in lower-case hexadecimal with at least `digits` digits, 16 at most.
     public mutating func append(hex number: UInt64, digits minimum: Int = 1) {
         let count = max(minimum, (67 - number.leadingZeroBitCount) / 4)
         let digits = (Self.hexadecimal(number >> 32).bigEndian, Self.hexadecimal(number & 0xffff_ffff).bigEndian)
@@ -289,12 +294,12 @@ extension ByteBuffer {
         }
     }
 
-    /// The eight digits of a number of 32 bits, all at once: each octet of the result is one.
+    /// Returns the eight digits of a 32-bit number, computed at once: each byte of the result is a digit.
     private static func hexadecimal(_ number: UInt64) -> UInt64 {
         var nibbles = (number | number << 16) & 0x0000_ffff_0000_ffff
         nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff
         nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f
-        // 1 where a letter stands: 10 + 6 carries into the upper half.
+        // 1 in the place of each letter: 10 + 6 carries into the upper half.
         let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
         let fromNineToA = UInt64(UInt8(ascii: "a") - UInt8(ascii: "9") - 1)
         return nibbles + 0x3030_3030_3030_3030 + letters * fromNineToA
@@ -314,7 +319,7 @@ func bound<T: ~Copyable & ~Escapable, U: ~Copyable & ~Escapable>(
     dependent
 }
 
-/// Writing JSON text (RFC 8259) without building strings.
+/// JSON text (RFC 8259), written without building strings.
 extension ByteBuffer {
     /// Appends `text` as a JSON string, quotes included.
     public mutating func appendJSON(_ text: String) {
@@ -322,8 +327,8 @@ extension ByteBuffer {
         text.withUTF8 { appendJSON($0) { $0 < 0x20 || $0 == 0x22 || $0 == 0x5c || $0 == 0x7f } }
     }
 
-    /// Appends bytes of any kind as a JSON string of ASCII alone, quotes included. What is beyond ASCII is taken for Latin-1
-    /// (`\u00e4`), which any byte is: the text stays well-formed whatever somebody sent, and no terminal is driven by it.
+    /// Appends any bytes as a JSON string of ASCII, quotes included. Bytes beyond ASCII are read as Latin-1 (`\u00e4`).
+    /// So the text is always well-formed, and contains nothing that controls a terminal.
     public mutating func appendJSON(bytes: Span<UInt8>) {
         bytes.withUnsafeBufferPointer {
             appendJSON($0) { $0 < 0x20 || $0 == 0x22 || $0 == 0x5c || $0 >= 0x7f }
@@ -332,7 +337,7 @@ extension ByteBuffer {
 
     private mutating func appendJSON(_ bytes: UnsafeBufferPointer<UInt8>, escaping needsEscape: (UInt8) -> Bool) {
         append("\"")
-        // What needs no escape is copied in runs.
+        // Runs without characters to escape are copied at once.
         var start = 0
         for (index, byte) in bytes.enumerated() where needsEscape(byte) {
             append(UnsafeBufferPointer(rebasing: bytes[start..<index]).span)

@@ -1,18 +1,18 @@
 internal import Synchronization
 
-/// How close the process is to its memory budget. Each step includes those before it.
+/// The memory pressure of the process. Each level includes those before it.
 public enum MemoryPressure: Int, CaseIterable, Comparable, Sendable {
     case none
-    /// From 80 %: nothing more is read from the clients that hold the most.
+    /// From 80 %: no more is read from the clients that hold the most.
     case pausesReading
-    /// From 85 %: a connection of HTTP/2 begins few streams.
+    /// From 85 %: an HTTP/2 connection begins few streams.
     case refusesStreams
     /// From 90 %: the connections of the client that holds the most are closed.
     case closesConnections
-    /// From 95 %: connections are not accepted.
+    /// From 95 %: no connections are accepted.
     case refusesConnections
 
-    /// The share of the budget at which the step begins, in hundredths.
+    /// The share of the budget at which the level begins, in hundredths.
     var threshold: Int {
         switch self {
         case .none: 0
@@ -26,8 +26,8 @@ public enum MemoryPressure: Int, CaseIterable, Comparable, Sendable {
     public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// The memory that the whole process may use, and how much of it is in use: the bytes that its loops account for, and
-/// the rest of the resident memory as it was measured last.
+/// The memory limit of the whole process and its present use. The use is the sum of the bytes that loops account for
+/// and of the remaining resident memory as last measured.
 public final class MemoryBudget: Sendable {
     private let limitBytes: Atomic<Int>
     private let accountedBytes = Atomic<Int>(0)
@@ -35,23 +35,25 @@ public final class MemoryBudget: Sendable {
     private let meterCount = Atomic<Int>(0)
     private let actionCounts: InlineArray<4, Atomic<Int>> = InlineArray { _ in Atomic(0) }
 
-    /// - Parameter limit: in bytes.
+    /// Creates a budget.
+    ///
+    /// - Parameter limit: the limit in bytes.
     public init(limit: Int) {
         limitBytes = Atomic(limit)
     }
 
-    /// A budget that is never used up: for tools and tests.
+    /// A budget that is never exhausted, for tools and tests.
     public static var unlimited: MemoryBudget { MemoryBudget(limit: .max / 128) }
 
-    /// Bytes that the process may use.
+    /// The limit in bytes.
     public var limit: Int {
         get { limitBytes.load(ordering: .relaxed) }
         set { limitBytes.store(newValue, ordering: .relaxed) }
     }
 
-    /// Bytes that loops account for.
+    /// The bytes that loops account for.
     public var accounted: Int { accountedBytes.load(ordering: .relaxed) }
-    /// Bytes of the process beside those, as measured last.
+    /// The other bytes of the process, as last measured.
     public var other: Int { otherBytes.load(ordering: .relaxed) }
     public var used: Int { accounted + other }
 
@@ -60,18 +62,18 @@ public final class MemoryBudget: Sendable {
         return MemoryPressure.allCases.last { percent >= $0.threshold } ?? .none
     }
 
-    /// Loops that share the budget.
+    /// The number of loops that share the budget.
     public var loops: Int { meterCount.load(ordering: .relaxed) }
 
     func count(meters: Int) { meterCount.add(meters, ordering: .relaxed) }
     func add(_ bytes: Int) { accountedBytes.add(bytes, ordering: .relaxed) }
 
-    /// Takes the resident size of the process into account: what exceeds the accounted bytes counts too.
+    /// Stores the resident size of the process, of which the bytes beyond the accounted ones count too.
     public func measured(resident: Int) { otherBytes.store(max(0, resident - accounted), ordering: .relaxed) }
 
     // MARK: - Actions
 
-    /// What was done because of the pressure.
+    /// A measure taken because of the pressure.
     public enum Action: Int, CaseIterable, Sendable {
         case readingPaused
         case streamRefused
@@ -93,20 +95,20 @@ public final class MemoryBudget: Sendable {
     public func count(of action: Action) -> Int { actionCounts[action.rawValue].load(ordering: .relaxed) }
 }
 
-/// What one loop uses of the budget.
+/// The use of the budget by one loop.
 ///
-/// Not `Sendable`: it belongs to the loop's thread, so that adding to it costs a few instructions. The budget learns of
+/// Not `Sendable`: it belongs to the loop's thread, so an addition costs a few instructions. The budget learns of it in
 /// steps of 64 KiB.
 public final class MemoryMeter {
     public let budget: MemoryBudget
-    /// Bytes of this loop.
+    /// The bytes of this loop.
     public var used: Int { bytes }
     private var bytes = 0
     private var reported = 0
-    /// The pressure when the budget was looked at last.
+    /// The pressure at the last check of the budget.
     public var pressure: MemoryPressure { lastPressure }
     private var lastPressure = MemoryPressure.none
-    /// Called when memory was taken and there is pressure: perhaps within an event of a connection.
+    /// Called when a check of the budget finds pressure, perhaps within an event of a connection.
     public var pressed: (() -> Void)?
     /// Gives memory back at once, where that is possible. Not to be called within an event of a connection.
     public var relieve: (() -> Void)?
@@ -123,7 +125,9 @@ public final class MemoryMeter {
         budget.count(meters: -1)
     }
 
-    /// - Parameter change: in bytes; negative for what was given back.
+    /// Adds to the bytes of this loop.
+    ///
+    /// - Parameter change: the change in bytes, negative for released memory.
     public func add(_ change: Int) {
         bytes += change
         if abs(bytes - reported) >= Self.step { report() }
@@ -135,13 +139,13 @@ public final class MemoryMeter {
         if hasGrown, lastPressure > .none { pressed?() }
     }
 
-    /// Tells the budget of the last bytes, and looks at it.
+    /// Passes the last bytes to the budget, and checks it.
     public func flush() {
         budget.add(bytes - reported)
         reported = bytes
         refresh()
     }
 
-    /// Looks at the budget.
+    /// Checks the budget.
     public func refresh() { lastPressure = budget.pressure }
 }

@@ -1,7 +1,8 @@
 extension Span where Element == UInt8 {
-    /// The first place from `start` on where a control of ASCII stands (below 0x20, or 0x7f); `count` if there is none.
+    /// Returns the index of the first ASCII control character (below 0x20, or 0x7f) from `start` on, or `count` if
+    /// there is none.
     ///
-    /// Eight octets at a time: messages are mostly text, and each is gone over for what must not be in it.
+    /// It reads eight bytes at a time: messages are mostly text, and each is searched for forbidden characters.
     public func firstControl(from start: Int) -> Int {
         precondition(start >= 0 && start <= count, "scanned from outside")
         return withUnsafeBufferPointer { bytes in
@@ -9,8 +10,8 @@ extension Span where Element == UInt8 {
             let raw = UnsafeRawBufferPointer(bytes)
             while position + 8 <= bytes.count {
                 let word = UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-                // The high bit of each octet that is below 0x20, and of each that is 0x7f. A borrow can set one too many, but only
-                // above one that is meant.
+                // The high bit of each byte below 0x20, and of each 0x7f. A borrow can set a false bit, but only above
+                // a true one.
                 let delete = word ^ 0x7f7f_7f7f_7f7f_7f7f
                 let marks =
                     ((word &- 0x2020_2020_2020_2020) & ~word | (delete &- 0x0101_0101_0101_0101) & ~delete)
@@ -23,9 +24,10 @@ extension Span where Element == UInt8 {
         }
     }
 
-    /// The first place from `start` on where something else than a letter of ASCII or a hyphen stands; `count` if there is none.
+    /// Returns the index of the first byte from `start` on other than an ASCII letter or a hyphen, or `count` if there
+    /// is none.
     ///
-    /// Names of fields have hardly anything else. Eight octets at a time, as above.
+    /// Field names have hardly any other bytes. It reads eight bytes at a time.
     public func firstBesideLetters(from start: Int) -> Int {
         precondition(start >= 0 && start <= count, "scanned from outside")
         return withUnsafeBufferPointer { bytes in
@@ -33,7 +35,7 @@ extension Span where Element == UInt8 {
             let raw = UnsafeRawBufferPointer(bytes)
             while position + 8 <= bytes.count {
                 let word = UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-                // The high bit of an octet says what its comment says; no sum goes beyond its octet.
+                // The high bit of a byte is the result that its comment names; no sum overflows its byte.
                 let low = word & 0x7f7f_7f7f_7f7f_7f7f
                 let letter = low | 0x2020_2020_2020_2020
                 let isFromA = letter &+ 0x1f1f_1f1f_1f1f_1f1f
@@ -52,7 +54,7 @@ extension Span where Element == UInt8 {
         }
     }
 
-    /// Whether the bytes spell `name`, in which there is no upper case, letters compared without case.
+    /// Returns whether the bytes spell `name`, which is in lower case, regardless of their case.
     public func spells(lowercase name: Span<UInt8>) -> Bool {
         guard count == name.count else { return false }
         return withUnsafeBufferPointer { own in
@@ -62,7 +64,7 @@ extension Span where Element == UInt8 {
                 guard Ends.lowercased(ownEnds.first) == otherEnds.first,
                     Ends.lowercased(ownEnds.last) == otherEnds.last
                 else { return false }
-                // What lies between the first eight octets and the last.
+                // The bytes between the first eight and the last eight.
                 var position = 8
                 while position < own.count - 8 {
                     guard
@@ -78,7 +80,7 @@ extension Span where Element == UInt8 {
 
 }
 
-/// What is compared first of a name whose case says nothing: how long it is, and its first and last eight octets in lower case.
+/// The length, and the first and last eight bytes in lower case, of a name without case. They are compared first.
 public struct CaselessEnds: Equatable, Sendable {
     private let count: Int
     private let first: UInt64
@@ -91,19 +93,19 @@ public struct CaselessEnds: Equatable, Sendable {
         last = Ends.lowercased(ends.last)
     }
 
-    /// Whether there is nothing between the ends: names of equal ends are the same then.
+    /// Whether the ends cover the name: names with equal ends are then equal.
     @inline(__always)
     public var areAll: Bool { count <= 16 }
 
-    /// For tables of names that are known beforehand.
+    /// The hash for tables of constant names.
     public var hash: UInt32 {
         let mixed = first &* 0x9e37_79b9_7f4a_7c15 ^ last &* 0xbf58_476d_1ce4_e5b9
         return UInt32(truncatingIfNeeded: (mixed &+ UInt64(count)) >> 32)
     }
 }
 
-/// The first and the last eight octets, which overlap in what has less than sixteen. Of less than eight all are in `first`, some
-/// of them twice, and `last` is 0.
+/// The first and the last eight bytes, which overlap in names of less than sixteen. Of less than eight bytes, all are
+/// in `first`, some of them twice, and `last` is 0.
 private struct Ends {
     let first: UInt64
     let last: UInt64
@@ -128,10 +130,10 @@ private struct Ends {
         }
     }
 
-    /// Upper case letters made lower case, in each of eight octets, everything else untouched.
+    /// Returns eight bytes with upper-case letters in lower case, and all others unchanged.
     @inline(__always)
     static func lowercased(_ word: UInt64) -> UInt64 {
-        // No sum goes beyond its octet.
+        // No sum overflows its byte.
         let low = word & 0x7f7f_7f7f_7f7f_7f7f
         let isFromA = low &+ 0x3f3f_3f3f_3f3f_3f3f
         let isBeyondZ = low &+ 0x2525_2525_2525_2525

@@ -65,7 +65,7 @@ struct ByteBufferTests {
         buffer.append(name.span, ": ", value.span, "\r\n")
         #expect(buffer.count == 1_010)
         #expect(text(buffer).hasPrefix("Accept: xxx") && text(buffer).hasSuffix("xxx\r\n"))
-        // Fourteen octets are left: the name and the value fit, but not the line end behind them.
+        // Fourteen bytes are left: the name and the value fit, but not the line end behind them.
         buffer.append(name.span, ": ", name.span, "\r\n")
         #expect(buffer.overflowed == true)
         #expect(buffer.count == 1_010)

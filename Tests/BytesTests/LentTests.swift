@@ -5,7 +5,7 @@ import Testing
 struct LentTests {
     private struct Refused: Error {}
 
-    /// As connections keep their buffers.
+    /// An owner of a buffer like a connection.
     private final class Owner {
         var buffer: ByteBuffer {
             _read {

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Scanning bytes")
 struct ScanningTests {
-    /// Octet by octet, as the rule is said.
+    /// Returns the result of a search byte by byte.
     private func plain(_ bytes: [UInt8], from start: Int) -> Int {
         bytes[start...].firstIndex { $0 < 0x20 || $0 == 0x7f } ?? bytes.count
     }
