@@ -2,27 +2,30 @@ internal import COpenSSL
 public import Cryptography
 internal import Glibc
 
-/// Decides about a client certificate during the handshake.
+/// The verification of a client certificate during the handshake.
 ///
-/// Beyond OpenSSL's chain building (to the configured authorities only, validity, signatures, critical extensions): the
-/// leaf must say clientAuth, must be no authority, and every key and signature of the chain must be as strong as P-256
-/// (security level 3: 128 bits). Last comes what the listener has against certificates that are good in themselves:
-/// `ClientAdmission`.
+/// OpenSSL builds the chain to a configured authority, and checks validity, signatures and critical extensions. Beyond
+/// that, the leaf must contain clientAuth and must be no authority. Every key and signature of the chain must be as
+/// strong as P-256 (security level 3: 128 bits). Last come the listener's objections to valid certificates
+/// (`ClientAdmission`).
 ///
-/// A self-signed certificate has a kind of its own, on listeners that admit them: `SelfSignedCertificate` decides about it.
-/// No certificate can be of both kinds: what leads to a configured authority, or is one, is judged as issued.
+/// Self-signed certificates are a separate kind on listeners that accept them, and `SelfSignedCertificate` verifies
+/// them. No certificate is of both kinds: one that chains to a configured authority, or is one, is verified as issued.
 enum ClientCertificateVerifier {
     private static let securityLevel: Int32 = 3
 
-    /// - Parameter chains: what was verified before, by the same trust.
-    /// - Returns: the identity, and whether it was known; or the fault: then the context holds the error whose alert fits.
+    /// Verifies the certificate of a handshake.
+    ///
+    /// - Parameter chains: the chains that the same trust has verified before.
+    /// - Returns: the identity and whether its chain was known, or the fault. After a fault, the context holds the
+    ///   error whose alert fits.
     static func verify(
         _ context: OpaquePointer, admitting admission: ClientAdmission, knowing chains: VerifiedChains,
         _ library: LibraryContext
     ) -> Result<(identity: ClientIdentity, isKnown: Bool), ClientCertificateFault> {
         guard let pointer = X509_STORE_CTX_get0_cert(context) else { return .failure(refuse(context, .missing)) }
         let leaf = Certificate(sharing: pointer)
-        // Without a digest it is verified, and not remembered.
+        // Without a digest, the certificate is verified but not remembered.
         let digest = (try? leaf.digest(library)).map(LeafDigest.init)
         if let digest, let known = chains.find(digest), admission.objection(to: known, at: Int64(time(nil))) == nil {
             X509_STORE_CTX_set_error(context, X509_V_OK)
@@ -31,7 +34,7 @@ enum ClientCertificateVerifier {
         switch verify(leaf, context, admitting: admission, library) {
         case .success(let identity):
             if let digest { chains.insert(digest, identity) }
-            // OpenSSL would keep it, decoded, for as long as the connection lives.
+            // OpenSSL would keep it, decoded, for the lifetime of the connection.
             X509_STORE_CTX_set0_verified_chain(context, nil)
             return .success((identity, isKnown: false))
         case .failure(let fault): return .failure(refuse(context, fault))
@@ -72,7 +75,7 @@ enum ClientCertificateVerifier {
         ClientCertificateFault(kind: kind, certificate: PresentedCertificate(leaf, library), reason: reason)
     }
 
-    /// OpenSSL's words, with the place in the chain if it is not the leaf.
+    /// Returns OpenSSL's message, with the place in the chain if it is not the leaf.
     private static func reason(of error: Int32, _ context: OpaquePointer) -> String {
         let text = String(cString: X509_verify_cert_error_string(Int(error)))
         let depth = X509_STORE_CTX_get_error_depth(context)
@@ -85,7 +88,8 @@ enum ClientCertificateVerifier {
         if let reason = unsuitability(of: leaf) { return .failure(fault(of: leaf, .unsuitable, reason, library)) }
         let chain = chain(of: context)
         do throws(CryptographyError) {
-            // A time that cannot be read cannot have passed verification; if it did, it is one that never comes, or is over.
+            // A certificate with an unreadable time fails verification. If one did pass, its validity would not have
+            // begun, or would be over.
             let identity = ClientIdentity(
                 kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
                 notBefore: chain.map { $0.notBefore ?? .max }.max() ?? .max,
@@ -97,13 +101,14 @@ enum ClientCertificateVerifier {
     }
 
     private static func unsuitability(of leaf: Certificate) -> String? {
-        // OpenSSL lets a certificate without the extension pass for any purpose; RFC 5280 section 4.2.1.12 leaves it to
+        // OpenSSL accepts a certificate without the extension for any purpose; RFC 5280 section 4.2.1.12 leaves it to
         // the application.
         let flags = X509_get_extension_flags(leaf.pointer)
         guard flags & UInt32(EXFLAG_XKUSAGE) != 0,
             X509_get_extended_key_usage(leaf.pointer) & UInt32(XKU_SSL_CLIENT) != 0
         else { return "no extended key usage clientAuth" }
-        // The flag too: OpenSSL takes one whose key usage lacks keyCertSign for no authority, whatever else it says.
+        // The flag too: for OpenSSL, a certificate whose key usage lacks keyCertSign is no authority, whatever else it
+        // contains.
         guard flags & UInt32(EXFLAG_CA) == 0, X509_check_ca(leaf.pointer) == 0 else {
             return "the certificate belongs to a certification authority"
         }
@@ -122,35 +127,38 @@ enum ClientCertificateVerifier {
         return issued
     }
 
-    /// From the leaf to the trusted one.
+    /// Returns the chain from the leaf to the trusted certificate.
     private static func chain(of context: OpaquePointer) -> [Certificate] {
         let chain = X509_STORE_CTX_get0_chain(context)
         return (0..<ag_sk_x509_num(chain)).compactMap { ag_sk_x509_value(chain, $0).map(Certificate.init(sharing:)) }
     }
 }
 
-/// The revocation lists of a listener, and what is made of their age.
+/// The revocation lists of a listener, and the treatment of stale ones.
 public struct RevocationCheck: Sendable {
     public enum Policy: Sendable {
-        /// Every certificate below the trusted one must have a list of its issuer, and a fresh one.
+        /// Every certificate below the trusted one needs a fresh list of its issuer.
         case requireFresh
-        /// What lists there are count, whatever their age.
+        /// Existing lists count at any age.
         case acceptStale
     }
 
     private let lists: [AuthorityIdentity: SignedRevocationList]
     private let policy: Policy
 
-    /// - Parameter lists: at most one of each authority.
+    /// Creates a check.
+    ///
+    /// - Parameter lists: at most one list of each authority.
     public init(_ lists: [SignedRevocationList], _ policy: Policy) {
         self.lists = Dictionary(lists.map { ($0.authority, $0) }) { $0.thisUpdate >= $1.thisUpdate ? $0 : $1 }
         self.policy = policy
     }
 
-    /// Why the first of a chain that is on a list is; nil if none is. Whatever the list's age: what is on an old one is on the
-    /// next as well, but for holds.
+    /// Returns why the first revoked certificate of a chain is revoked, or nil if none is. Lists count at any age: an
+    /// entry of an old list is in the next one too, except for holds.
     ///
-    /// - Parameter chain: from the leaf up, without the trusted certificate: nobody revokes what is trusted by configuration.
+    /// - Parameter chain: the chain from the leaf up, without the trusted certificate. What is trusted by configuration
+    ///   is not revoked.
     func reasonOfRevocation(_ chain: [IssuedCertificate]) -> String? {
         for (depth, certificate) in chain.enumerated() {
             guard let list = lists[certificate.issuer], let reason = list.reason(of: certificate) else { continue }
@@ -160,10 +168,10 @@ public struct RevocationCheck: Sendable {
         return nil
     }
 
-    /// Why nobody can say that none of a chain is revoked; nil if the lists say so, or need not.
+    /// Returns why the revocation of a chain is unknown, or nil if the lists are sufficient or not required.
     func reasonOfStaleness(_ chain: [IssuedCertificate], at now: Int64) -> String? {
         guard policy == .requireFresh else { return nil }
-        // Nothing is known of what issued it.
+        // The issuer is unknown.
         guard !chain.isEmpty else { return "its issuer was not recorded" }
         for certificate in chain {
             guard let list = lists[certificate.issuer] else {
@@ -183,15 +191,15 @@ public struct RevocationCheck: Sendable {
 /// The key is checked before the signature. A sender chooses both, and verification with some keys costs a multiple of a
 /// handshake: RSA with a public exponent as long as its modulus. Certificates of authorities have no such check, because
 /// OpenSSL verifies a chain from the trusted certificate downwards: a key verifies only after a trusted one has signed it.
-struct SelfSignedCertificate {
+private struct SelfSignedCertificate {
     private let certificate: Certificate
     private let key: PublicKey
 
     /// The strength of ECDSA on P-256 with SHA-256.
     private static let signatureBits: Int32 = 128
 
-    /// Nil if the certificate names another issuer than its subject, or has an unknown type of key. Then it is a
-    /// certificate of an unknown authority.
+    /// Creates a self-signed certificate. Returns nil if the certificate names another issuer than its subject, or has
+    /// an unknown type of key. Then it belongs to an unknown authority.
     init?(_ certificate: Certificate) {
         guard certificate.isSelfIssued, let key = certificate.publicKey else { return nil }
         self.certificate = certificate
@@ -212,7 +220,7 @@ struct SelfSignedCertificate {
         }
         guard key.isP256 else { return refused(.unsuitable, "the key is not on P-256") }
         guard isSignedByItsKey else { return nil }
-        // Either comparison is 0 where the field is no valid time.
+        // Either comparison is 0 if the field is no valid time.
         guard X509_cmp_current_time(X509_get0_notBefore(certificate.pointer)) < 0,
             X509_cmp_current_time(X509_get0_notAfter(certificate.pointer)) > 0, let notAfter = certificate.notAfter,
             let notBefore = certificate.notBefore
@@ -239,14 +247,14 @@ struct SelfSignedCertificate {
 
     private var unsuitability: String? {
         let pointer = certificate.pointer
-        // Reading them is what fills in the flags.
+        // This call fills in the flags.
         let flags = X509_get_extension_flags(pointer)
         guard flags & UInt32(EXFLAG_INVALID) == 0 else { return "an extension is malformed" }
         guard flags & UInt32(EXFLAG_CRITICAL) == 0 else { return "it has an unknown critical extension" }
         guard flags & UInt32(EXFLAG_CA) == 0, !certificate.mayBeAuthority else {
             return "the certificate belongs to a certification authority"
         }
-        // What the handshake makes of the key is a signature (RFC 8446 section 4.4.2.4).
+        // In the handshake, the key makes a signature (RFC 8446 section 4.4.2.4).
         guard flags & UInt32(EXFLAG_KUSAGE) == 0 || X509_get_key_usage(pointer) & UInt32(KU_DIGITAL_SIGNATURE) != 0
         else { return "the key usage lacks digitalSignature" }
         let purposes = X509_get_extended_key_usage(pointer)

@@ -1,21 +1,23 @@
 internal import COpenSSL
 public import Cryptography
 
-/// What is needed to open TLS connections: whom to trust, and who we are. Whom a connection is for, `TLSDestination` says.
+/// The trust and the identity of TLS connections to servers. `TLSDestination` names the server of a connection.
 ///
 /// One per upstream and worker, on the worker's own library context.
 public final class ClientContext {
     let pointer: OpaquePointer
-    /// OpenSSL counts its own reference of what is in it; that of the library which the certificates were read in is ours.
+    /// Retained for its library context. OpenSSL counts its own references to the certificates.
     private let authorities: TrustedAuthorities
 
-    /// Authorities between a server's certificate and one that is trusted.
+    /// The maximum number of authorities between a server's certificate and a trusted one.
     private static let depth: Int32 = 4
 
+    /// Creates a context.
+    ///
     /// - Parameters:
-    ///   - authorities: server certificates must chain to one of these.
-    ///   - identity: the client certificate chain and its key; nil to have none.
-    ///   - applicationProtocol: the one that servers are offered.
+    ///   - authorities: the authorities that servers' certificates must chain to.
+    ///   - identity: the client certificate chain and its key. Nil for none.
+    ///   - applicationProtocol: the protocol that is offered to servers.
     public init(
         authorities: TrustedAuthorities, identity: (chain: [Certificate], key: PrivateKey)? = nil,
         policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11,
@@ -44,13 +46,13 @@ public final class ClientContext {
         SSL_CTX_free(pointer)
     }
 
-    /// What a context is made from: the same for all workers.
+    /// The settings of a context, the same for all workers.
     public struct Settings: Sendable {
         public var authorities: TrustedAuthorities
-        /// Our certificate, leaf first, and its key, in PEM; nil to have none.
+        /// Our certificate, leaf first, and its key, in PEM. Nil for none.
         public var identity: (certificates: [UInt8], key: [UInt8])?
         public var policy: TLSPolicy
-        /// What is spoken within.
+        /// The application protocol.
         public var applicationProtocol = ApplicationProtocol.http11
 
         public init(
@@ -92,12 +94,12 @@ public final class ClientContext {
         }
     }
 
-    /// ALPN (RFC 7301): one protocol, so that a server that would rather speak another knows that it must not.
+    /// Offers one protocol with ALPN (RFC 7301), so that a server cannot choose another.
     private func offer(_ applicationProtocol: ApplicationProtocol) throws(CryptographyError) {
         let name = applicationProtocol.name
         let list = [UInt8(name.utf8.count)] + Array(name.utf8)
         ERR_clear_error()
-        // The one call that returns 0 when it succeeds.
+        // Unlike other calls, this one returns 0 on success.
         guard SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) == 0 else {
             throw .fromQueue(doing: "offer \(name)")
         }
@@ -106,7 +108,7 @@ public final class ClientContext {
 
 // MARK: - Callbacks
 
-/// Called for each certificate of a server's chain, and for each objection to it. The objection stands; only its words are kept.
+/// Handles each certificate of a server's chain, and each objection to it. An objection stands; only its text is kept.
 private nonisolated func serverCertificateJudged(_ isGood: Int32, _ store: OpaquePointer?) -> Int32 {
     guard isGood != 1, let store,
         let data = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
@@ -118,34 +120,35 @@ private nonisolated func serverCertificateJudged(_ isGood: Int32, _ store: Opaqu
     return isGood
 }
 
-/// Called when the state of a connection changes, and for alerts.
+/// Handles changes of a connection's state, and alerts.
 private nonisolated func connectionInformed(_ connection: OpaquePointer?, _ place: Int32, _ value: Int32) {
     guard ag_ssl_is_close_notify(place, value) == 1, let connection else { return }
     DestinationRecord.of(connection)?.hasEnded = true
 }
 
-/// Returning 1 keeps the reference that OpenSSL counted for us.
+/// Keeps a session. Returns 1 to keep the reference that OpenSSL counted for us.
 private nonisolated func sessionReceived(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
     guard let connection, let session, let record = DestinationRecord.of(connection) else { return 0 }
     return record.destination.keep(session) ? 1 : 0
 }
 
-/// One server that connections are opened to: with which context, the name that its certificate must bear, and the sessions
-/// it has given.
+/// A server with its context, the required name of its certificate, and its sessions.
 ///
-/// Name and sessions are one object, so that no session is ever offered under another name, to another server, or where
-/// others are trusted (RFC 8446 section 4.6.1). Of one thread, that of its context.
+/// Name and sessions are one object. So no session is offered under another name, to another server, or under other
+/// trust (RFC 8446 section 4.6.1). Belongs to the thread of its context.
 public final class TLSDestination {
     let context: ClientContext
     /// A host name, or a literal address without brackets.
     public let name: String
-    /// The last one received last. Each is ours to free.
+    /// The sessions in the order of their arrival. Each is ours to free.
     private var sessions: [OpaquePointer] = []
 
-    /// A server may send as many as it likes; connections that are opened at once take one each.
+    /// The maximum number of sessions. A server may send any number; each simultaneous connection takes one.
     private static let limit = 8
     private let resumes: Bool
 
+    /// Creates a destination.
+    ///
     /// - Parameter resumes: whether connections offer sessions of earlier ones.
     public init(_ context: ClientContext, name: String, resumes: Bool = true) {
         self.context = context
@@ -166,7 +169,7 @@ public final class TLSDestination {
             return nil
         }
         if let session = takeSession() {
-            // Which counts a reference of its own. One that cannot be used costs a full handshake, no more.
+            // It counts a reference of its own. An unusable session costs only a full handshake.
             SSL_set_session(connection, session)
             SSL_SESSION_free(session)
         }
@@ -175,9 +178,9 @@ public final class TLSDestination {
     }
 
     private func demandName(of connection: OpaquePointer) -> Bool {
-        // A literal address is looked for among the certificate's addresses, and is no server name (RFC 6066 section 3).
+        // A literal address is compared with the certificate's addresses, and is no server name (RFC 6066 section 3).
         if X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(connection), name) == 1 { return true }
-        // Names of the extension subjectAltName alone, and a wildcard for a whole label (RFC 9525 section 6.3).
+        // Only names of the extension subjectAltName, and wildcards only for a whole label (RFC 9525 section 6.3).
         SSL_set_hostflags(
             connection, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         return SSL_set1_host(connection, name) == 1 && ag_ssl_set_tlsext_host_name(connection, name) == 1
@@ -185,16 +188,18 @@ public final class TLSDestination {
 
     // MARK: - Sessions
 
+    /// Keeps a session.
+    ///
     /// - Returns: whether the reference was taken over.
-    func keep(_ session: OpaquePointer) -> Bool {
+    fileprivate func keep(_ session: OpaquePointer) -> Bool {
         guard resumes else { return false }
         if sessions.count == Self.limit { SSL_SESSION_free(sessions.removeFirst()) }
         sessions.append(session)
         return true
     }
 
-    /// A reference that is the caller's. Tickets of TLS 1.3 are used once: an observer of the network could otherwise
-    /// see that two connections have one client (RFC 8446 appendix C.4).
+    /// Removes and returns a session, with a reference for the caller. Tickets of TLS 1.3 are used once: otherwise an
+    /// observer of the network could see that two connections have one client (RFC 8446 appendix C.4).
     private func takeSession() -> OpaquePointer? {
         while let session = sessions.popLast() {
             guard Self.isGood(session) else {
@@ -210,7 +215,8 @@ public final class TLSDestination {
         return nil
     }
 
-    /// A server that resumes a session shows no certificate again: the one it has shown must still be valid.
+    /// Returns whether a session can be used. A server that resumes one shows no certificate again, so the one it has
+    /// shown must still be valid.
     private static func isGood(_ session: OpaquePointer) -> Bool {
         guard SSL_SESSION_is_resumable(session) == 1, let certificate = SSL_SESSION_get0_peer(session) else {
             return false
@@ -221,26 +227,28 @@ public final class TLSDestination {
     var sessionCount: Int { sessions.count }
 }
 
-/// What OpenSSL's callbacks tell of a connection that we have opened. Owned by the `TLSStream`; OpenSSL's connection refers
-/// to it.
+/// The data of OpenSSL's callbacks for an outgoing connection. Owned by the `TLSStream`; OpenSSL's connection refers to
+/// it.
 final class DestinationRecord {
-    /// Kept alive by it, with the context: tickets come at any time.
+    /// Retained with its context: tickets arrive at any time.
     let destination: TLSDestination
-    /// The server has said that nothing more comes. Without that, the end of the connection is anybody's who is on the way, and
-    /// content that lasts until it is not whole (RFC 9112 section 9.8).
+    /// Whether the server has sent close_notify. Without it, anybody on the path may have ended the connection, and
+    /// content delimited by the end is incomplete (RFC 9112 section 9.8).
     var hasEnded = false
-    /// Why the server's certificate was refused, for the log.
+    /// The reason why the server's certificate was refused, for the log.
     private(set) var fault: String?
 
     private static let index = ag_ssl_get_ex_new_index(nil)
-    /// Of a subject or an issuer, which a stranger may have written.
+    /// The maximum length of a subject or an issuer, which a stranger may have written.
     private static let longestName = 256
 
     init(_ destination: TLSDestination) {
         self.destination = destination
     }
 
-    /// - Returns: false if there is no memory for it.
+    /// Attaches the record to a connection.
+    ///
+    /// - Returns: false if memory is exhausted.
     func attach(to connection: OpaquePointer) -> Bool {
         SSL_set_ex_data(connection, Self.index, Unmanaged.passUnretained(self).toOpaque()) == 1
     }
@@ -249,7 +257,9 @@ final class DestinationRecord {
         SSL_get_ex_data(connection, index).map { Unmanaged<DestinationRecord>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// - Parameter certificate: the one of the chain that is objected to.
+    /// Stores the reason of a refusal.
+    ///
+    /// - Parameter certificate: the certificate of the chain with the objection.
     func refused(_ certificate: Certificate?, _ reason: String) {
         let names = certificate.map {
             ": subject \($0.subject.prefix(Self.longestName)), issuer \($0.issuer.prefix(Self.longestName))"
@@ -258,22 +268,24 @@ final class DestinationRecord {
     }
 }
 
-/// The authorities that servers' certificates must chain to: read once, however many they are, and shared by the contexts of
-/// all workers.
+/// The authorities that servers' certificates must chain to, read once and shared by the contexts of all workers.
 ///
-/// `@unchecked Sendable`: nothing changes after `init`. OpenSSL looks into a store under the store's own lock, and counts
-/// references of it and of its certificates atomically; the library context is only kept, for the certificates refer to it.
+/// `@unchecked Sendable`: nothing changes after `init`. OpenSSL locks a store for look-ups, and counts references of it
+/// and of its certificates atomically. The library context is only retained for the certificates, which refer to it.
 public final class TrustedAuthorities: @unchecked Sendable {
     let store: OpaquePointer
     public let certificates: [Certificate]
-    /// Certificates that were passed over.
+    /// The number of skipped certificates.
     public let skipped: Int
     private let library: LibraryContext
 
+    /// Reads authorities.
+    ///
     /// - Parameters:
-    ///   - pem: one or more certificates. They may be intermediates: what is configured is what is trusted.
-    ///   - skipsOthers: whether certificates that are no authorities are passed over: in a bundle that somebody else has made.
-    ///     Otherwise they are refused.
+    ///   - pem: one or more certificates. They may be intermediates, which are then trusted themselves.
+    ///   - skipsOthers: whether certificates that are no authorities are skipped, for a bundle from elsewhere.
+    ///     Otherwise they
+    ///     are refused.
     public init(pem: [[UInt8]], skipsOthers: Bool = false) throws(CryptographyError) {
         library = try LibraryContext()
         var all: [Certificate] = []
@@ -289,7 +301,7 @@ public final class TrustedAuthorities: @unchecked Sendable {
                 throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
             }
             ERR_clear_error()
-            // One that is there already is no error.
+            // A duplicate is no error.
             guard X509_STORE_add_cert(store, authority.pointer) == 1 else {
                 throw .fromQueue(doing: "trust \(authority.subject)")
             }

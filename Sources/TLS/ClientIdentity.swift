@@ -2,27 +2,29 @@ internal import COpenSSL
 internal import Cryptography
 public import Vocabulary
 
-/// What a connection knows of its client certificate. Immutable, so a resumed session shares it with the one that
-/// verified the certificate, on whatever thread.
+/// The identity in a verified client certificate. Immutable, so a resumed session shares it with the session that
+/// verified the certificate, on any thread.
 public final class ClientIdentity: Sendable {
-    /// Who vouches for the key.
+    /// The kind of a certificate.
     public enum Kind: Sendable {
-        /// One of the configured authorities.
+        /// A certificate of a configured authority.
         case issued
-        /// Nobody: the certificate says only that its holder has the key. Whatever it may do is the registry's to say.
+        /// A self-signed certificate, which only proves possession of the key. The registry decides what its holder may
+        /// do.
         case selfSigned
     }
 
     public let kind: Kind
-    /// The key id of the certificate's key; nil if the key is not P-256, which that of a self-signed one always is.
+    /// The key id of the certificate's key. Nil if the key is not P-256; that of a self-signed certificate always is.
     public let keyID: KeyID?
     /// SHA-256 of the certificate's DER encoding: `x5t#S256` (RFC 8705).
     public let thumbprint: [UInt8]
-    /// The latest beginning of validity in the chain, in seconds since 1970: clocks are set back too.
+    /// The latest beginning of validity in the chain, in seconds since 1970. It matters because clocks may be set back.
     let notBefore: Int64
-    /// The earliest end of validity in the chain, in seconds since 1970: the connection lives no longer.
+    /// The earliest end of validity in the chain, in seconds since 1970, which also ends the connection.
     public let notAfter: Int64
-    /// What revocation lists can speak of: the certificates from the leaf up, without the trusted one. Empty if self-signed.
+    /// The certificates that revocation lists may contain: from the leaf up, without the trusted one. Empty if
+    /// self-signed.
     let chain: [IssuedCertificate]
 
     init(
@@ -37,16 +39,16 @@ public final class ClientIdentity: Sendable {
     }
 }
 
-/// Which clients a listener admits, of those whose certificates are good in themselves. What it says of an identity may change
-/// while a session or a connection with it lives: each is judged by the latest.
+/// The rules that decide which clients with valid certificates a listener admits. Their data may change while a session
+/// or a connection lives; each check uses the latest.
 public struct ClientAdmission: Sendable {
-    /// Whether clients may have certificates that nobody but themselves has signed.
+    /// Whether self-signed certificates are accepted.
     let selfSigned: Bool
-    /// Nil if revocation lists are not looked at.
+    /// The check of revocation lists. Nil for none.
     let revocation: RevocationCheck?
-    /// The keys clients may have; nil for any.
+    /// The accepted keys. Nil for any.
     let pins: Set<KeyID>?
-    /// What is known elsewhere against a client with this key; nil if nobody knows anything.
+    /// Returns why a key is barred, if it is. Nil if no such check exists.
     private(set) var bar: (@Sendable (KeyID) -> KeyBarReason?)?
 
     public init(selfSigned: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil) {
@@ -55,15 +57,15 @@ public struct ClientAdmission: Sendable {
         self.pins = pins
     }
 
-    /// Why a key is barred, whatever its certificates say.
+    /// A reason why a key is barred, whatever its certificate.
     public enum KeyBarReason: Sendable {
         case deviceRevoked
         case bindingEnded
     }
 
-    /// The same, with a question that is put in every handshake: to whom sessions and chains are offered too.
+    /// Returns the same rules with a check of keys in every handshake, resumed or not.
     ///
-    /// - Parameter bar: called on any thread; answers at once, from memory.
+    /// - Parameter bar: called on any thread. Answers at once, from memory.
     public func asking(_ bar: @escaping @Sendable (KeyID) -> KeyBarReason?) -> ClientAdmission {
         var asking = self
         asking.bar = bar
@@ -72,11 +74,11 @@ public struct ClientAdmission: Sendable {
 
     public struct KeyRejection: Sendable {
         public let kind: ClientCertificateFault.Kind
-        /// In words.
+        /// The reason in words.
         public let reason: String
     }
 
-    /// What speaks against a client whose certificate has been verified, now or for an earlier connection.
+    /// Returns the objection to a client whose certificate was verified, now or for an earlier connection.
     func objection(to identity: ClientIdentity, at now: Int64) -> KeyRejection? {
         guard identity.notAfter > now else { return KeyRejection(kind: .outsideValidity, reason: "it has expired") }
         guard identity.notBefore <= now else {
@@ -99,8 +101,8 @@ public struct ClientAdmission: Sendable {
         }
     }
 
-    /// Why an open connection of that client is to end: it is revoked, or its key is pinned no more. That a list has become
-    /// stale ends no connection: it says nothing of this client.
+    /// Returns why an open connection must end: its certificate is revoked, or its key is no longer pinned. A stale
+    /// list ends no connection, since it is no statement about this client.
     public func objection(toKeeping identity: ClientIdentity) -> KeyRejection? {
         if let pins, !(identity.keyID.map(pins.contains) ?? false) {
             return KeyRejection(kind: .notPinned, reason: "its key is not pinned")
@@ -110,46 +112,46 @@ public struct ClientAdmission: Sendable {
     }
 }
 
-/// Why a client certificate is refused.
+/// The reason why a client certificate is refused.
 public struct ClientCertificateFault: Error, Equatable, Sendable {
     public enum Kind: CaseIterable, Sendable {
-        /// None was presented.
+        /// No certificate was presented.
         case missing
-        /// It does not chain to one of the configured authorities.
+        /// It does not chain to a configured authority.
         case unknownAuthority
         /// It, or a certificate above it, is expired or not yet valid.
         case outsideValidity
-        /// It cannot be used: purpose, key, signature, extension, depth.
+        /// It is unusable because of its purpose, key, signature, extension or depth.
         case unsuitable
         /// It, or a certificate above it, is on its issuer's revocation list.
         case revoked
-        /// Nobody can say whether it is revoked: there is no list of its issuer, or none that is fresh.
+        /// Its revocation is unknown: its issuer has no list, or only a stale one.
         case listStale
-        /// Its key is none of those the listener is open to.
+        /// Its key is not among the accepted keys of the listener.
         case notPinned
-        /// Its key is that of a device that was revoked.
+        /// Its key belongs to a revoked device.
         case deviceRevoked
-        /// Its key was bound to a device, and is no more.
+        /// Its key was bound to a device, and the binding has ended.
         case bindingEnded
     }
 
     public let kind: Kind
-    /// What was presented; nil if nothing was.
+    /// The presented certificate. Nil if there was none.
     public let certificate: PresentedCertificate?
-    /// In words.
+    /// The reason in words.
     public let reason: String
 
     public static let missing = ClientCertificateFault(kind: .missing, certificate: nil, reason: "none was presented")
 }
 
-/// A certificate by all the names it has, for logs. Its holder may have chosen them.
+/// The names of a certificate, for logs. Its holder may have chosen them.
 public struct PresentedCertificate: Equatable, Sendable {
-    /// In RFC 2253 form, like `issuer`.
+    /// The subject in RFC 2253 form, like `issuer`.
     public let subject: String
     public let issuer: String
-    /// In upper-case hexadecimal.
+    /// The serial number in upper-case hexadecimal.
     public let serial: String
-    /// Nil if the key is not P-256.
+    /// The key id. Nil if the key is not P-256.
     public let keyID: KeyID?
 
     init(_ certificate: Certificate, _ library: LibraryContext) {
@@ -159,12 +161,12 @@ public struct PresentedCertificate: Equatable, Sendable {
         keyID = (try? certificate.publicKey?.keyID(library)) ?? nil
     }
 
-    /// A name may be as long as a handshake message; a line of the log may not.
+    /// Returns the name cut to the length of a log line. A name may be as long as a handshake message.
     private static func cut(_ text: String) -> String { text.utf8.count <= 256 ? text : "\(text.prefix(256))..." }
 }
 
 extension ClientCertificateFault.Kind {
-    /// Sorts OpenSSL's verification errors into the faults we tell apart.
+    /// Creates the fault for a verification error of OpenSSL.
     init(verifyError: Int32) {
         self =
             switch verifyError {
@@ -172,15 +174,15 @@ extension ClientCertificateFault.Kind {
             case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
                 X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
                 X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_CERT_UNTRUSTED,
-                // A foreign authority that carries the name of ours.
+                // A foreign authority with the name of a configured one.
                 X509_V_ERR_CERT_SIGNATURE_FAILURE:
                 .unknownAuthority
             default: .unsuitable
             }
     }
 
-    /// The verification error whose alert OpenSSL is to send (RFC 8446 section 6.2): it derives the alert from the code
-    /// left in the store context, and maps several of them to `bad_certificate` or `decrypt_error`.
+    /// The verification error that OpenSSL translates into an alert (RFC 8446 section 6.2). OpenSSL takes the code left
+    /// in the store context, and maps several of them to `bad_certificate` or `decrypt_error`.
     var alertingVerifyError: Int32 {
         switch self {
         case .missing: X509_V_ERR_UNSPECIFIED
@@ -189,8 +191,8 @@ extension ClientCertificateFault.Kind {
         case .unsuitable: X509_V_ERR_INVALID_PURPOSE  // unsupported_certificate
         // certificate_revoked, whatever the source.
         case .revoked, .deviceRevoked, .bindingEnded: X509_V_ERR_CERT_REVOKED
-        // certificate_unknown: those of stale lists would tell the client that its certificate has expired, or its issuer is
-        // unknown.
+        // certificate_unknown: the codes for stale lists would tell the client that its certificate has expired, or
+        // that its issuer is unknown.
         case .listStale: X509_V_ERR_CRL_PATH_VALIDATION_ERROR
         case .notPinned: X509_V_ERR_CERT_REJECTED  // bad_certificate
         }

@@ -2,7 +2,7 @@ internal import COpenSSL
 public import Cryptography
 internal import Glibc
 
-/// What a host of a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
+/// The certificate, key, trust and policy with which a host of a worker's listener accepts TLS connections.
 ///
 /// One per worker, listener and host, on the worker's own library context.
 public final class ServerContext {
@@ -10,29 +10,32 @@ public final class ServerContext {
     let library: LibraryContext
     let sessions: SessionTable
     let chains = VerifiedChains()
-    /// Those of the host; none if the context is for everybody who asks for no host that has one.
+    /// The names of the host. Empty in the default context, for clients that ask for no known host.
     public let names: [ServerName]
-    /// What binds sessions to the host, its certificate and its trust.
-    var sessionBinding: [UInt8] = []
-    /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
+    /// The digest that binds sessions to the host, its certificate and its trust.
+    private var sessionBinding: [UInt8] = []
+    /// Whether every client must present a certificate. If not, a layer above TLS authenticates clients.
     public let demandsCertificates: Bool
-    /// Which of the clients with certificates are let in.
+    /// The rules for clients with certificates.
     public let admission: ClientAdmission
-    /// What is spoken with clients, the preferred one first.
+    /// The offered protocols, the preferred one first.
     let protocols: [ApplicationProtocol]
     /// The OCSP response of the certificate, for clients that ask for it.
-    let staple: StapledResponse?
+    fileprivate let staple: StapledResponse?
 
+    /// Creates a context.
+    ///
     /// - Parameters:
-    ///   - names: of the host, if it is one of several.
+    ///   - names: the names of the host, if it is one of several.
     ///   - chain: the server certificate, then its intermediates.
-    ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
-    ///     for a certificate, never for a listener of the gateway.
-    ///   - admission: which clients are let in. If self-signed certificates are taken too, the client does not receive
-    ///     the authorities' names: otherwise a client with a self-signed certificate would have none to present.
+    ///   - authorities: the authorities that client certificates must chain to; they may be intermediates. Nil requests
+    ///     no
+    ///     client certificate, and is never used for a listener of the gateway.
+    ///   - admission: the rules for clients. If self-signed certificates are accepted, the client does not receive the
+    ///     authorities' names: otherwise a client with a self-signed certificate would present none.
     ///   - protocols: at least one, the preferred one first.
-    ///   - staple: of the server certificate; handed out for as long as it is fresh.
-    ///   - sessions: shared by the contexts of all workers.
+    ///   - staple: the OCSP response of the server certificate, sent while it is fresh.
+    ///   - sessions: the table that the contexts of all workers share.
     public init(
         names: [ServerName] = [], chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
         admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy,
@@ -67,7 +70,7 @@ public final class ServerContext {
     private func setModes() {
         let context = pointer
         TLSStream.setModes(of: context)
-        // Four certificates at most are looked at. OpenSSL takes 100 KiB of them, and decodes all before it asks anybody.
+        // At most four certificates are verified. OpenSSL would accept 100 KiB of them, and decode all first.
         _ = ag_ssl_ctx_set_max_cert_list(context, 16_384)
         SSL_CTX_set_alpn_select_cb(context, selectProtocol, Unmanaged.passUnretained(self).toOpaque())
         if staple != nil { _ = ag_ssl_ctx_set_tlsext_status_cb(context, stapleResponse) }
@@ -105,7 +108,7 @@ public final class ServerContext {
                 throw .fromQueue(doing: "trust \(authority.subject)")
             }
         }
-        // What is configured is what is trusted, be it a root or an intermediate.
+        // A configured authority is trusted itself, whether it is a root or an intermediate.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
         // Sent to the client, so that a phone with several identities presents the right one. Takes over the list.
         if admission.selfSigned {
@@ -120,9 +123,10 @@ public final class ServerContext {
     }
 }
 
-// What OpenSSL asks in the middle of a handshake.
+// MARK: - Callbacks during the handshake
 
-nonisolated func verifyClientCertificate(
+/// Verifies the client's certificate.
+private nonisolated func verifyClientCertificate(
     _ store: OpaquePointer?, _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let store, let argument,
@@ -130,7 +134,7 @@ nonisolated func verifyClientCertificate(
     else { return 0 }
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let connection = OpaquePointer(data)
-    // The trust that verifies and the chains that it has verified are those of one context.
+    // The trust and the chains that it has verified belong to the same context.
     switch ClientCertificateVerifier.verify(
         store, admitting: context.admission, knowing: context.chains, context.library)
     {
@@ -150,29 +154,29 @@ nonisolated func verifyClientCertificate(
     }
 }
 
-/// ALPN (RFC 7301): what the host speaks and the client offers, or the alert for clients that offer only others.
-nonisolated func selectProtocol(
+/// Chooses the protocol (ALPN, RFC 7301) that both sides support. Sends an alert to clients that offer only others.
+private nonisolated func selectProtocol(
     _ connection: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
     _ outLength: UnsafeMutablePointer<UInt8>?,
     _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let argument, let offered else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-    // The one of the host that was chosen: OpenSSL asks when the ClientHello has been dealt with.
+    // The context of the chosen host: OpenSSL calls this after handling the ClientHello.
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
     guard let place = ApplicationProtocol.choose(context.protocols, among: list.span) else {
         connection.flatMap(HandshakeRecord.of)?.helloFault = .protocolUnknown(context.protocols)
         return SSL_TLSEXT_ERR_ALERT_FATAL
     }
-    // The answer may point into the client's list, which lives as long as the handshake.
+    // The result may point into the client's list, which lives as long as the handshake.
     out?.pointee = offered + place.lowerBound
     outLength?.pointee = UInt8(place.count)
     return SSL_TLSEXT_ERR_OK
 }
 
-/// The server's answer to a client that asks for the state of its certificate (RFC 6066 section 8): what the operator has fetched
-/// of the authority, as long as it is fresh. None after that: a client takes an old one for an attack, and none for none.
-nonisolated func stapleResponse(_ connection: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+/// Sends the OCSP response to a client that asks for it (RFC 6066 section 8), if it is fresh. Clients take a stale
+/// response for an attack, but accept none at all.
+private nonisolated func stapleResponse(_ connection: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     guard let staple = serverContext(of: connection)?.staple, staple.isFresh(at: Int64(time(nil))) else {
         return SSL_TLSEXT_ERR_NOACK
     }
@@ -185,17 +189,19 @@ nonisolated func stapleResponse(_ connection: OpaquePointer?, _: UnsafeMutableRa
     return SSL_TLSEXT_ERR_OK
 }
 
-/// Resuming sessions: which may be, and what they carry.
+// MARK: - Session resumption
+
 extension ServerContext {
-    func enableResumption(
+    private func enableResumption(
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
-        // Each list is hashed by itself: what one host presents may be what another one trusts. So are the names: hosts
-        // that are alike in all else may differ in what they lead to. So is the kind of certificates: where self-signed
-        // ones are not taken, their sessions are not known either. Lists and pins are not: they change often, and each
-        // resumption is checked against the current ones (`sessionWanted`).
+        // Each list is hashed separately: a certificate that one host presents may be one that another host trusts. The
+        // names are included, because hosts that are otherwise equal may lead to different services. The kind of
+        // certificates is included, so that sessions of self-signed ones are unknown where these are not accepted.
+        // Revocation lists and pins are not: they change often, and each resumption is checked against the current ones
+        // (`sessionWanted`).
         let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
-        // No name has a space.
+        // No name contains a space.
         let names = names.map(\.text).sorted().joined(separator: " ")
         let all = try digest(of: chain) + digest(of: authorities) + kinds + Array(names.utf8)
         sessionBinding = try library.sha256(of: all.span).bytes
@@ -214,11 +220,11 @@ extension ServerContext {
         return try library.sha256(of: thumbprints.span).bytes
     }
 
-    // MARK: - What OpenSSL's objects carry for us
+    // MARK: - Data attached to OpenSSL's objects
 
-    static let contextIndex = ag_ssl_ctx_get_ex_new_index()
-    /// On a session: the identity, retained once for each copy of the session.
-    static let identityIndex = ag_ssl_session_get_ex_new_index(identityCopied, identityFreed)
+    fileprivate static let contextIndex = ag_ssl_ctx_get_ex_new_index()
+    /// The index of a session's identity, retained once for each copy of the session.
+    fileprivate static let identityIndex = ag_ssl_session_get_ex_new_index(identityCopied, identityFreed)
 
     static func identity(of session: OpaquePointer?) -> ClientIdentity? {
         guard let session, let data = SSL_SESSION_get_ex_data(session, identityIndex) else { return nil }
@@ -228,7 +234,7 @@ extension ServerContext {
 
 // MARK: - Callbacks
 
-/// A copied session shares the identity (TLS 1.3 copies the session for each ticket it sends).
+/// Retains the identity for a copied session. TLS 1.3 copies the session for each ticket it sends.
 private nonisolated func identityCopied(
     _: UnsafeMutablePointer<CRYPTO_EX_DATA>?, _: UnsafePointer<CRYPTO_EX_DATA>?,
     _ slot: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _: Int32, _: Int, _: UnsafeMutableRawPointer?
@@ -244,14 +250,14 @@ private nonisolated func identityFreed(
     if let data { Unmanaged<ClientIdentity>.fromOpaque(data).release() }
 }
 
-func serverContext(of connection: OpaquePointer?) -> ServerContext? {
+private func serverContext(of connection: OpaquePointer?) -> ServerContext? {
     SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), ServerContext.contextIndex)
         .map { Unmanaged<ServerContext>.fromOpaque($0).takeUnretainedValue() }
 }
 
-/// Returning 1 keeps the reference that OpenSSL counted for us.
+/// Stores a session. Returns 1 to keep the reference that OpenSSL counted for us.
 private nonisolated func sessionMade(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
-    // Before others can find it: it does not change any more then.
+    // Before others can find the session, since it must not change afterwards.
     guard let session, let context = serverContext(of: connection) else { return 0 }
     LeanSession.emptyChain(of: connection)
     guard LeanSession.strip(session) else { return 0 }
@@ -270,23 +276,24 @@ private nonisolated func sessionWanted(
     return context.sessions.find(id, admitting: context.admission)
 }
 
-/// Choosing the host, when all of the ClientHello is there and nothing of it has been looked at yet: before version, session,
-/// certificate and client are decided about.
+/// The choice of the host, when the ClientHello is complete and none of it has been evaluated: before version, session,
+/// certificate and client are decided.
 extension ServerContext {
-    /// Has the host chosen on connections of this context. On those too that another one began: a second ClientHello, after a
-    /// HelloRetryRequest, comes to the context that the first has chosen.
+    /// Registers the choice of the host for connections of this context. A connection that began in another context
+    /// calls it too: after a HelloRetryRequest, the second ClientHello is handled by the chosen context.
     func readClientHello() {
         SSL_CTX_set_client_hello_cb(pointer, clientHelloReceived, nil)
     }
 
-    /// Makes a connection this context's that another one of its listener has begun.
+    /// Moves a connection of another context of the same listener to this context.
     ///
-    /// `SSL_set_SSL_CTX` takes over what OpenSSL looks up in the context when it needs it (trusted authorities and their names,
-    /// the callbacks that verify and staple, ciphers, ALPN) and what belongs to the certificate (key, chain, signatures, security level). The rest
-    /// `SSL_new` has copied from the first context, and it stays as it was, unless it is set here: CVE-2025-23419 is what comes
-    /// of leaving some of it out. Mode, read-ahead and timeouts are the same in every context.
+    /// `SSL_set_SSL_CTX` moves everything that OpenSSL looks up in the context when needed: trusted authorities and
+    /// their names, the callbacks that verify and staple, ciphers, ALPN. It also moves what belongs to the certificate:
+    /// key, chain, signatures, security level. `SSL_new` copied the rest from the first context, so it stays unless it
+    /// is set here. CVE-2025-23419 resulted from leaving some of it out. Mode, read-ahead and timeouts are the same in
+    /// every context.
     ///
-    /// - Returns: false if there was no memory for that; the connection must end.
+    /// - Returns: false if memory is exhausted; the connection must end.
     func takeOver(_ connection: OpaquePointer) -> Bool {
         guard SSL_get_SSL_CTX(connection) != pointer else { return true }
         guard SSL_set_SSL_CTX(connection, pointer) == pointer,
@@ -302,60 +309,5 @@ extension ServerContext {
         SSL_clear_options(connection, ~options)
         SSL_set_options(connection, options)
         return true
-    }
-}
-
-extension VirtualHosts {
-    /// Gives the connection to the host that its client asks for; the record says which.
-    fileprivate func take(_ connection: OpaquePointer, _ record: HandshakeRecord) throws(ClientHelloFault) {
-        let asked = try Self.serverName(askedOn: connection)
-        guard !record.isHostChosen else {
-            // All but a few extensions has to be as it was (RFC 8446 section 4.1.2).
-            guard asked == record.serverName else { throw .serverNameChanged }
-            return
-        }
-        let (context, name) = choose(asked)
-        record.hostChosen(context, name)
-        guard context.takeOver(connection) else { throw .noMemory }
-        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else {
-            throw .protocolMissing(context.protocols)
-        }
-    }
-
-    private static func namesProtocols(_ connection: OpaquePointer) -> Bool {
-        var bytes: UnsafePointer<UInt8>?
-        var count = 0
-        return SSL_client_hello_get0_ext(
-            connection, UInt32(TLSEXT_TYPE_application_layer_protocol_negotiation), &bytes, &count) == 1
-    }
-
-    private static func serverName(
-        askedOn connection: OpaquePointer
-    ) throws(ClientHelloFault) -> ServerName? {
-        var bytes: UnsafePointer<UInt8>?
-        var count = 0
-        guard SSL_client_hello_get0_ext(connection, UInt32(TLSEXT_TYPE_server_name), &bytes, &count) == 1 else {
-            return nil
-        }
-        // Empty, it has no first byte.
-        guard let bytes else { throw .serverNameMalformed }
-        return try ServerNameExtension.parse(UnsafeBufferPointer(start: bytes, count: count).span)
-    }
-}
-
-private nonisolated func clientHelloReceived(
-    _ connection: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
-) -> Int32 {
-    guard let connection, let record = HandshakeRecord.of(connection) else {
-        alert?.pointee = SSL_AD_INTERNAL_ERROR
-        return SSL_CLIENT_HELLO_ERROR
-    }
-    do throws(ClientHelloFault) {
-        try record.hosts.take(connection, record)
-        return SSL_CLIENT_HELLO_SUCCESS
-    } catch {
-        record.helloFault = error
-        alert?.pointee = error.alert
-        return SSL_CLIENT_HELLO_ERROR
     }
 }

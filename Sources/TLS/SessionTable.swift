@@ -2,16 +2,16 @@ internal import COpenSSL
 internal import Glibc
 internal import Synchronization
 
-/// The sessions that clients may resume: one table for all workers, since the kernel may hand a client's next connection
-/// to another one.
+/// The sessions that clients may resume, in one table for all workers, because the kernel may give a client's next
+/// connection to another worker.
 ///
-/// Bounded: each shard forgets its oldest session when it is full. OpenSSL checks a session's lifetime and its session id
-/// context (which binds it to the listener and its trust); the table declines one whose certificate has expired, is revoked, not
-/// pinned any more or of a barred key, so that the full handshake refuses it with the exact alert.
+/// Bounded: each shard drops its oldest session when it is full. OpenSSL checks a session's lifetime and its session id
+/// context, which binds it to the listener and its trust. The table declines a session whose certificate is expired,
+/// revoked or no longer pinned, or whose key is barred. The full handshake then refuses it with the exact alert.
 public final class SessionTable: Sendable {
     private struct Shard {
         var sessions: [SessionID: Session] = [:]
-        /// Ids in the order they came, as a ring once the shard is full.
+        /// The ids in the order of insertion, as a ring once the shard is full.
         var order: [SessionID] = []
         var oldest = 0
     }
@@ -23,18 +23,21 @@ public final class SessionTable: Sendable {
         let shard = Mutex(Shard())
     }
 
-    /// - Parameter limit: how many sessions are kept. One takes about 1.5 KiB, 6.5 of TLS 1.2 (`LeanSession`).
+    /// Creates an empty table.
+    ///
+    /// - Parameter limit: the maximum number of sessions. One takes about 1.5 KiB, and 6.5 KiB with TLS 1.2
+    ///   (`LeanSession`).
     public init(limit: Int) {
         shards = (0..<16).map { _ in ShardBox() }
         limitPerShard = max(1, limit / 16)
     }
 
-    /// Sessions kept now, those included that have expired since.
+    /// The number of sessions, including expired ones that are still stored.
     public var count: Int {
         shards.reduce(0) { sum, box in sum + box.shard.withLock { $0.sessions.count } }
     }
 
-    /// Takes over one reference to the session.
+    /// Inserts a session, and takes over one reference to it.
     func insert(_ session: OpaquePointer) {
         let session = Session(owning: session)
         guard let id = session.id else { return }
@@ -51,8 +54,9 @@ public final class SessionTable: Sendable {
         }
     }
 
-    /// - Parameter admission: of the listener that asks, as it is now: a client that it does not let in any more must not
-    ///   come back by an old session. Declined, it hears why in the full handshake.
+    /// Returns a session if its client is still admitted. A declined client gets the reason in the full handshake.
+    ///
+    /// - Parameter admission: the present rules of the listener.
     /// - Returns: the session with one more reference, which the caller takes over, or nil.
     func find(_ id: SessionID, admitting admission: ClientAdmission) -> OpaquePointer? {
         shards[id.shard(of: shards.count)].shard.withLock { shard in
@@ -67,8 +71,8 @@ public final class SessionTable: Sendable {
 
 /// One reference to an OpenSSL session.
 ///
-/// Unchecked because OpenSSL's pointer is not `Sendable` by itself: its reference count is atomic, and a session is not
-/// changed any more once it is in the table.
+/// Unchecked because OpenSSL's pointer is not `Sendable` by itself: its reference count is atomic, and a session in the
+/// table does not change.
 private final class Session: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -87,7 +91,7 @@ private final class Session: @unchecked Sendable {
     }
 }
 
-/// A session id: 32 bytes made by OpenSSL's random generator.
+/// A session id: 32 bytes from OpenSSL's random generator.
 struct SessionID: Hashable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -108,40 +112,41 @@ struct SessionID: Hashable {
         hasher.combine(words.1)
     }
 
-    /// The bytes are random, so any of them spreads evenly.
-    func shard(of count: Int) -> Int { Int(words.3 % UInt64(count)) }
+    /// Returns the shard of the id. The bytes are random, so any of them distributes evenly.
+    fileprivate func shard(of count: Int) -> Int { Int(words.3 % UInt64(count)) }
 }
 
-/// Takes the client's certificates out of sessions: its own out of those of TLS 1.3, what it sent behind it out of all.
+/// Removes client certificates from sessions: all of them with TLS 1.3, and those behind the leaf with TLS 1.2.
 ///
-/// OpenSSL keeps them there, decoded, for as long as the session can be resumed and for as long as its connection lives: most of what a
-/// session takes. Nothing asks for them any more once the chain was verified: all that counts is in the `ClientIdentity`. Nobody may ask
-/// OpenSSL for the certificate or for the result of verification, which becomes "unspecified", after the handshake.
+/// OpenSSL keeps them, decoded, for as long as the session can be resumed or its connection lives. They are most of a
+/// session's memory. They have no use after the verification: the `ClientIdentity` has everything. After the handshake,
+/// nothing may ask OpenSSL for the certificate or for the result of the verification, which becomes "unspecified".
 enum LeanSession {
-    /// Drops what came behind the client's own certificate. Otherwise, certificates that nobody looks at would stay in
-    /// memory.
+    /// Drops the certificates behind the client's own, which would stay in memory without a use.
     ///
-    /// - Parameter connection: whose session nobody else can find yet; the list is its session's own.
+    /// - Parameter connection: a connection whose session is not shared yet. The list belongs to that session alone.
     static func emptyChain(of connection: OpaquePointer?) {
         guard let chain = SSL_get_peer_cert_chain(connection) else { return }
         while let certificate = ag_sk_x509_pop(chain) { X509_free(certificate) }
     }
 
-    /// Makes the session one that has never had a certificate.
+    /// Replaces the session's content by that of a session without certificates.
     ///
-    /// There is no call for it, but decoding into an existing session replaces its fields (d2i_X509(3)): so this decodes the encoding of
-    /// another one, which has what RFC 8446 section 4.6.1 associates with a ticket (the secret, the cipher's hash, time and lifetime) and
-    /// by what it is found. What is not encoded stays as it was: references, and the identity. How old a client says that its ticket is
-    /// OpenSSL compares for early data alone, which is off.
+    /// OpenSSL has no call for it, but decoding into an existing session replaces its fields (d2i_X509(3)). So this
+    /// function decodes the encoding of a new session. That session has the data that RFC 8446 section 4.6.1 associates
+    /// with a ticket (the secret, the cipher's hash, time and lifetime) and its ids. Fields that are not encoded stay:
+    /// references and the identity. OpenSSL compares the client's statement of a ticket's age only for early data,
+    /// which is off.
     ///
-    /// - Parameter session: as OpenSSL gives it to be kept: of a handshake whose proofs are done, and no other connection's yet.
-    /// - Returns: false if there was no memory half-way, so that nothing must be resumed by it.
+    /// - Parameter session: a session that OpenSSL passes on to be kept. Its handshake is verified, and no other
+    ///   connection has it yet.
+    /// - Returns: false if memory was exhausted half-way. The session must not be resumed then.
     static func strip(_ session: OpaquePointer) -> Bool {
         guard SSL_SESSION_get0_peer(session) != nil, SSL_SESSION_get_protocol_version(session) == TLS1_3_VERSION,
             let lean = SSL_SESSION_new()
         else { return true }
         defer { SSL_SESSION_free(lean) }
-        // A bound on records is part of the session, and holds for the connection.
+        // A limit on records is part of the session, and applies to the connection.
         guard SSL_SESSION_get_max_fragment_length(session) == SSL_SESSION_get_max_fragment_length(lean) else {
             return true
         }
@@ -155,7 +160,7 @@ enum LeanSession {
     }
 
     private static func setSecret(of lean: OpaquePointer, from session: OpaquePointer) -> Bool {
-        // As long as the longest hash of a cipher (RFC 8446 section B.4).
+        // The length of the longest hash of a cipher (RFC 8446 section B.4).
         var secret = InlineArray<48, UInt8>(repeating: 0)
         var room = secret.mutableSpan
         return room.withUnsafeMutableBufferPointer { room in
@@ -165,7 +170,7 @@ enum LeanSession {
         }
     }
 
-    /// Its id, and that of what it is bound to.
+    /// Copies the session id and the session id context.
     private static func setNames(of lean: OpaquePointer, from session: OpaquePointer) -> Bool {
         var (idLength, contextLength): (UInt32, UInt32) = (0, 0)
         guard let id = SSL_SESSION_get_id(session, &idLength),
@@ -179,7 +184,7 @@ enum LeanSession {
         var encoding: UnsafeMutablePointer<UInt8>?
         let length = i2d_SSL_SESSION(lean, nil)
         guard length > 0, let allocated = CRYPTO_malloc(Int(length), nil, 0) else { return true }
-        // It holds the secret.
+        // It contains the secret.
         defer { CRYPTO_clear_free(allocated, Int(length), nil, 0) }
         let start = allocated.bindMemory(to: UInt8.self, capacity: Int(length))
         encoding = start

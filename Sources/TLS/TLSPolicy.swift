@@ -1,8 +1,9 @@
 internal import COpenSSL
 internal import Cryptography
 
-/// What is offered of TLS, to clients and to services, under the names that Mozilla gives its recommendations: Server Side TLS, version 5.7
-/// (https://ssl-config.mozilla.org/guidelines/5.7.json). Where this is stricter than that, it says so.
+/// The TLS versions and algorithms offered to clients and services, by the names of Mozilla's recommendations: Server
+/// Side TLS, version 5.7 (https://ssl-config.mozilla.org/guidelines/5.7.json). Comments name the places where this is
+/// stricter.
 public struct TLSPolicy: Equatable, Sendable {
     enum Version: Sendable {
         case tls12
@@ -14,73 +15,81 @@ public struct TLSPolicy: Equatable, Sendable {
     /// `tls_versions`: from this one to TLS 1.3.
     let oldest: Version
 
-    /// TLS 1.3 alone: what every phone with App Attest speaks. The client's certificate crosses the network encrypted.
+    /// Only TLS 1.3, which every phone with App Attest supports. It encrypts the client's certificate.
     public static let modern = TLSPolicy(oldest: .tls13)
 
-    /// TLS 1.2 too, which shows the client's certificate to everybody on the way.
+    /// TLS 1.2 too, which shows the client's certificate to everybody on the path.
     public static let intermediate = TLSPolicy(oldest: .tls12)
 
-    /// `ciphers` of intermediate, the best first, under OpenSSL's names; set in any case, so that there is nothing weaker to fall
-    /// back on. Forward secrecy and authenticated encryption only, and without `DHE-*`: no client that knows AES-GCM lacks ECDHE,
-    /// and each such exchange costs the server a long exponentiation. Version 5.8 has struck them as well.
-    static let ciphers = [
+    /// `ciphers` of intermediate, the best first, under OpenSSL's names. They are set in any case, so that no weaker
+    /// cipher is available.
+    ///
+    /// All have forward secrecy and authenticated encryption. `DHE-*` is left out: no client that supports AES-GCM
+    /// lacks ECDHE, and each such exchange costs the server a long exponentiation. Version 5.8 has removed them as
+    /// well.
+    private static let ciphers = [
         "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
         "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
     ]
 
-    /// `ciphersuites`, for TLS 1.3, the best first.
-    static let suites = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]
+    /// `ciphersuites` of TLS 1.3, the best first.
+    private static let suites = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]
 
-    /// `tls_curves` without P-384, which OpenSSL 3.0 has no fast code for: a client could make the server spend ten times
-    /// as much on a handshake. Every client has one of these two (P-256 is mandatory: RFC 8446 section 9.1).
-    static let groups = ["X25519", "P-256"]
+    /// `tls_curves` without P-384, for which OpenSSL 3.0 has no fast code: a client could make the server spend ten
+    /// times as much on a handshake. Every client has one of these two (P-256 is mandatory: RFC 8446 section 9.1).
+    private static let groups = ["X25519", "P-256"]
 
-    /// In OpenSSL's form.
+    /// The groups in OpenSSL's notation.
     static var groupList: String { list(groups) }
 
-    /// What the server signs handshakes with, the best first: what `checkServerCertificate` admits as its key, with
-    /// SHA-256 or more. PKCS #1 v1.5 is for TLS 1.2 alone (RFC 8446 section 4.2.3).
-    static let signatures = [
+    /// The server's signature algorithms, the best first: those of the keys that `checkServerCertificate` accepts, with
+    /// SHA-256 or more. PKCS #1 v1.5 is only for TLS 1.2 (RFC 8446 section 4.2.3).
+    private static let signatures = [
         "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
         "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
     ]
 
-    /// What is offered to services: those that have P-384 alone have chosen what it costs.
-    static let clientGroups = groups + ["P-384"]
+    /// The groups offered to services. A service with only P-384 has chosen its cost.
+    private static let clientGroups = groups + ["P-384"]
 
-    /// What clients may sign with, and what their certificates may be signed with: keys that `ClientCertificateVerifier` admits
-    /// (128 bits), with SHA-256 or more. That an RSA key is long enough is for the verifier to say. The same of services.
-    static let clientSignatures = [
+    /// The signature algorithms of clients and of their certificates, and of services. They fit the keys that
+    /// `ClientCertificateVerifier` accepts (128 bits), with SHA-256 or more. The verifier checks the length of RSA
+    /// keys.
+    private static let clientSignatures = [
         "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
         "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
         "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
     ]
 
-    /// OpenSSL's level of 112 bits, whatever it was built with: no SHA-1, no RSA below 2048 (`rsa_key_size`).
+    /// OpenSSL's level of 112 bits, whatever its build: no SHA-1, no RSA below 2048 bits (`rsa_key_size`).
     private static let securityLevel: Int32 = 2
 
-    /// - Parameter context: an `SSL_CTX` of a server, with nothing set yet.
+    /// Applies the policy to a server's context.
+    ///
+    /// - Parameter context: a new `SSL_CTX` of a server.
     func apply(to context: OpaquePointer) throws(CryptographyError) {
-        // No tickets: sessions are kept here, so that they can be forgotten. No renegotiation, no compression. An end without
-        // close_notify is an end like any other: HTTP's own framing tells a request cut short. The order of ciphers is
-        // the server's, but for a client that would rather have ChaCha20: it has no fast AES.
+        // No tickets: sessions are kept here, so that they can be dropped. No renegotiation, no compression. An end
+        // without close_notify is an ordinary end, since HTTP's framing reveals a truncated request. The order of
+        // ciphers is the server's, except for a client that prefers ChaCha20, since it lacks fast AES.
         SSL_CTX_set_options(context, ag_ssl_server_options())
         try offer(Self.groups, Self.signatures, in: context)
         guard ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
-            // No 0-RTT: what comes with it can be replayed (RFC 8446 section 8).
+            // No 0-RTT: early data can be replayed (RFC 8446 section 8).
             SSL_CTX_set_max_early_data(context, 0) == 1
         else { throw .fromQueue(doing: "set the TLS policy") }
     }
 
-    /// - Parameter context: an `SSL_CTX` of a client, with nothing set yet.
+    /// Applies the policy to a client's context.
+    ///
+    /// - Parameter context: a new `SSL_CTX` of a client.
     func applyToClient(_ context: OpaquePointer) throws(CryptographyError) {
-        // No renegotiation, no compression. That an end without close_notify is one like any other is for OpenSSL alone, which would
-        // drop the session over it; `TLSStream` tells them apart.
+        // No renegotiation, no compression. Only OpenSSL takes an end without close_notify for an ordinary end, because
+        // it would otherwise drop the session; `TLSStream` distinguishes them.
         SSL_CTX_set_options(context, ag_ssl_client_options())
         try offer(Self.clientGroups, Self.clientSignatures, in: context)
     }
 
-    /// What both roles set, each with its own groups and signatures.
+    /// Applies the settings of both roles, each with its own groups and signatures.
     private func offer(
         _ groups: [String], _ signatures: [String], in context: OpaquePointer
     ) throws(CryptographyError) {
@@ -99,10 +108,10 @@ public struct TLSPolicy: Equatable, Sendable {
 }
 
 extension TLSPolicy {
-    /// Finds what no client should be shown, whichever the policy: a key that Mozilla's guidelines do not have
-    /// (`certificate_types`, `certificate_curves`, `rsa_key_size`), or a signature that proves nothing any more.
+    /// Refuses a server certificate that no client should receive under any policy: a key that Mozilla's guidelines
+    /// exclude (`certificate_types`, `certificate_curves`, `rsa_key_size`), or a weak signature.
     ///
-    /// - Parameter chain: the server's certificate, then what is above it.
+    /// - Parameter chain: the server's certificate, then those above it.
     static func checkServerCertificate(_ chain: [Certificate]) throws(CryptographyError) {
         guard let leaf = chain.first else { throw CryptographyError(doing: "use an empty server certificate chain") }
         switch leaf.publicKey?.kind {
@@ -113,7 +122,7 @@ extension TLSPolicy {
             throw refusal(leaf, "its key is neither RSA nor on P-256 or P-384, so many clients could not connect")
         }
         for (depth, certificate) in chain.enumerated() {
-            // Nobody verifies the signature of a root, which proves nothing.
+            // A root's signature proves nothing, so nobody verifies it.
             guard depth == 0 || !certificate.isSelfIssued else { continue }
             guard certificate.isSignedWithSHA256OrMore else {
                 throw refusal(certificate, "its signature algorithm is weaker than SHA-256")
@@ -129,12 +138,12 @@ extension TLSPolicy {
     }
 }
 
-/// What is spoken on a connection, as client and server agree on it in the handshake (ALPN, RFC 7301).
+/// The protocol of a connection, as client and server agree on it in the handshake (ALPN, RFC 7301).
 public enum ApplicationProtocol: CaseIterable, Sendable {
     case http2
     case http11
 
-    /// RFC 9113 section 3.2; RFC 7301 section 6. The name of HTTP/1.0 is included: clients that speak it are
+    /// The ALPN names (RFC 9113 section 3.2; RFC 7301 section 6). HTTP/1.0 is included, since its clients are
     /// understood.
     private var names: [String] {
         switch self {
@@ -143,14 +152,16 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
         }
     }
 
-    /// What a client offers it as.
+    /// The name that a client offers.
     public var name: String { names[0] }
 
+    /// Chooses a protocol.
+    ///
     /// - Parameters:
-    ///   - wanted: the preferred one first.
-    ///   - offered: the client's list of names, each behind a byte that holds its length; OpenSSL has checked that it is
+    ///   - wanted: the supported protocols, the preferred one first.
+    ///   - offered: the client's list of names, each behind a byte with its length. OpenSSL has checked that it is
     ///     well-formed.
-    /// - Returns: where in it the name of the first one lies that is wanted; nil if none is.
+    /// - Returns: the range of the first supported name in the list. Nil if there is none.
     static func choose(_ wanted: [ApplicationProtocol], among offered: Span<UInt8>) -> Range<Int>? {
         for name in wanted.flatMap(\.names) {
             if let place = place(of: Array(name.utf8), in: offered) { return place }

@@ -2,50 +2,52 @@ public import Bytes
 internal import COpenSSL
 internal import Cryptography
 
-/// One TLS connection over a non-blocking socket: handshake, read, write, close.
+/// A TLS connection over a non-blocking socket: handshake, read, write, close.
 ///
-/// Owns OpenSSL's connection object; the socket belongs to the caller, who closes it after dropping the stream.
+/// Owns OpenSSL's connection object. The socket belongs to the caller, who closes it after releasing the stream.
 ///
-/// A class, though it has one owner: as a stored property of a connection, a struct would cost an exclusivity check for
-/// every read and write.
+/// A class in spite of its single owner: a struct as a stored property of a connection would cost an exclusivity check
+/// for every read and write.
 public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?
-    /// Of a connection that we have opened.
+    /// The record of an outgoing connection.
     private let outgoing: DestinationRecord?
-    /// What the connection was accepted by; nil on the client side.
+    /// The hosts of the listener. Nil on the client side.
     public var hosts: VirtualHosts? { record?.hosts }
-    /// The host that serves the connection; nil on the client side.
+    /// The host that serves the connection. Nil on the client side.
     public var server: ServerContext? { record?.context }
-    /// The host that the client has asked for; nil if for none, or not yet.
+    /// The host name that the client asked for. Nil if there is none, or before it is known.
     public var serverName: ServerName? { record?.serverName }
-    /// A fatal error has occurred: nothing may be called on the connection any more, close_notify included.
+    /// Whether a fatal error has occurred. Nothing may be called on the connection afterwards, close_notify included.
     private var isBroken = false
-    /// What a read found behind the bytes it handed out.
+    /// The result of a read that followed the returned bytes.
     private var deferred: TLSStep?
-    /// Whether there is one. A step may hold a text, and to look for it costs what copying it would.
+    /// Whether there is a deferred result. A step may hold text, and testing the property would cost as much as a copy.
     private var hasDeferred = false
-    /// Whether OpenSSL has read more than was handed out. Nothing but the handshake and reading changes that.
+    /// Whether OpenSSL has read more than was returned. Only the handshake and reads change that.
     private var hasPending = false
-    /// What had come from the socket at the first read since content that brought none; nil if there was none.
+    /// The bytes received from the socket at the first read without content since the last content. Nil if there was
+    /// none.
     private var barrenSince: UInt64?
-    /// Octets of tickets, key updates and refused handshakes between content: thousands of them, where a peer of good will sends
-    /// two or three, and some 50 ms of work. An unfinished record has a sixteenth of it.
+    /// The maximum bytes of tickets, key updates and refused handshakes between content. These are thousands of
+    /// messages, where a well-behaved peer sends two or three, and some 50 ms of work. An unfinished record has a
+    /// sixteenth of it.
     private static let mostBarrenOctets: UInt64 = 262_144
 
-    /// What a stream counts on in the context that its connection is made of, in either role.
+    /// Sets the modes that a stream requires of its context, in either role.
     static func setModes(of context: OpaquePointer) {
-        // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.
+        // Partial writes: one record at a time leaves the buffer, wherever it now is. Buffers are freed when idle.
         _ = ag_ssl_ctx_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
-        // With it, one SSL_read would last for as long as the peer sends tickets or key updates, and hold its whole thread.
+        // Otherwise one SSL_read would last for as long as the peer sends tickets or key updates, and block its thread.
         _ = ag_ssl_ctx_clear_mode(context, Int(SSL_MODE_AUTO_RETRY))
-        // One recv for a whole record, not one for its header and one for its body.
+        // One recv for a whole record, instead of one for its header and one for its body.
         ag_ssl_ctx_set_read_ahead(context, 1)
     }
 
-    /// The server side of a connection just accepted.
+    /// Creates the server side of an accepted connection.
     public init?(accepting descriptor: Int32, _ hosts: VirtualHosts) {
         guard let pointer = SSL_new(hosts.standard.pointer) else { return nil }
         let record = HandshakeRecord(hosts)
@@ -59,7 +61,7 @@ public final class TLSStream {
         outgoing = nil
     }
 
-    /// The client side of a connection just opened.
+    /// Creates the client side of an opened connection.
     public init?(connecting descriptor: Int32, to destination: TLSDestination) {
         guard let pointer = destination.makeConnection(descriptor) else { return nil }
         let outgoing = DestinationRecord(destination)
@@ -73,9 +75,9 @@ public final class TLSStream {
     }
 
     deinit {
-        // OpenSSL takes a session for unusable if its connection is freed without close_notify; but phones leave networks
-        // without saying so, and TLS has not asked for this since RFC 5246 (section 7.2.1). After a protocol failure it
-        // has dropped the session already.
+        // OpenSSL considers a session unusable if its connection is freed without close_notify. But phones leave
+        // networks without it, and TLS has not required this since RFC 5246 (section 7.2.1). After a protocol failure,
+        // OpenSSL has dropped the session already.
         SSL_set_shutdown(pointer, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
         SSL_free(pointer)
     }
@@ -88,8 +90,7 @@ public final class TLSStream {
         return status == 1 ? .done(0) : failure(of: status)
     }
 
-    /// Decrypts into the buffer's room until it is full or nothing more has arrived. One system call where one record
-    /// was waiting.
+    /// Decrypts into the buffer's room until it is full or no more has arrived. Takes one system call for one record.
     public func read(into buffer: inout ByteBuffer) -> TLSStep {
         if hasDeferred {
             hasDeferred = false
@@ -107,7 +108,7 @@ public final class TLSStream {
             guard status == 1 else {
                 let outcome = failure(of: status)
                 guard total > 0 else { return outcome == .wantRead && isBarren() ? giveUp() : outcome }
-                // What was read before is handed out first. The end would be announced by nothing any more.
+                // Bytes read before are returned first. No event would announce the end later.
                 if outcome != .wantRead {
                     deferred = outcome
                     hasDeferred = true
@@ -120,7 +121,8 @@ public final class TLSStream {
         return .done(total)
     }
 
-    /// Whether too much has come that was no content: each record costs work, and nothing else bounds how many there are.
+    /// Returns whether too many records without content have arrived. Each costs work, and nothing else limits their
+    /// number.
     private func isBarren() -> Bool {
         let come = BIO_number_read(SSL_get_rbio(pointer))
         guard let barrenSince else {
@@ -135,7 +137,7 @@ public final class TLSStream {
         return .failed(.tls("too many records without content"))
     }
 
-    /// Encrypts from the front of the buffer and consumes what was taken.
+    /// Encrypts from the front of the buffer and consumes the encrypted bytes.
     public func write(from buffer: inout ByteBuffer) -> TLSStep {
         var total = 0
         while !buffer.isEmpty {
@@ -149,20 +151,20 @@ public final class TLSStream {
         return .done(total)
     }
 
-    /// Tells the peer that nothing more comes. Best effort: the socket's buffer may be full.
+    /// Sends close_notify. Best effort: the socket's buffer may be full.
     public func sendCloseNotify() {
         guard !isBroken else { return }
         ERR_clear_error()
         _ = SSL_shutdown(pointer)
     }
 
-    /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
+    /// Whether OpenSSL's buffers hold bytes of the peer that no readiness event will announce.
     public var hasBufferedInput: Bool { hasDeferred || hasPending }
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 
-    /// What the handshake has agreed on, by this connection's own offer, resumed or not; HTTP/1.1 where the client has said
-    /// nothing. Nil if that is not spoken here. Server side only, once the handshake is complete.
+    /// The negotiated protocol, of a full or resumed handshake. HTTP/1.1 if the client has offered nothing. Nil if that
+    /// is not supported here. Server side only, after the handshake.
     public var applicationProtocol: ApplicationProtocol? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -173,31 +175,31 @@ public final class TLSStream {
         return .http2
     }
 
-    /// Whether the server has agreed to speak HTTP/2, which it was offered. Client side only, once the handshake is complete: a
-    /// server that knows no ALPN completes it too.
+    /// Whether the server has accepted HTTP/2. Client side only, after the handshake: a server without ALPN completes
+    /// it too.
     public var hasAgreedOnHTTP2: Bool {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         SSL_get0_alpn_selected(pointer, &name, &length)
-        // OpenSSL refuses a server that chooses what it was not offered.
+        // OpenSSL refuses a server that chooses a protocol without an offer.
         return length == 2
     }
 
-    /// How the handshake has come to know the client, once it is complete. Server side only.
+    /// The way in which the handshake recognised the client. Server side only, after the handshake.
     public var recognition: Recognition {
         isResumed ? .session : record?.isChainKnown == true ? .knownChain : .verification
     }
 
-    /// The client's certificate as it was verified, in this handshake or in the one being resumed. Server side only.
+    /// The verified certificate of the client, from this handshake or from the resumed one. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
 
-    /// Ways to know a client, from the cheapest.
+    /// The ways to recognise a client, from the cheapest.
     public enum Recognition: Sendable {
-        /// By a session it has resumed.
+        /// A resumed session.
         case session
-        /// By a certificate whose chain was verified before, for an earlier connection.
+        /// A certificate whose chain was verified for an earlier connection.
         case knownChain
-        /// By its chain, or by none where none is asked for.
+        /// A verified chain, or no certificate if none is requested.
         case verification
     }
 
@@ -216,13 +218,13 @@ public final class TLSStream {
     }
 }
 
-/// How one step of a TLS connection ended.
+/// The result of one step of a TLS connection.
 public enum TLSStep: Equatable, Sendable {
-    /// The step is complete; for reads and writes, that many bytes moved (a handshake moves none).
+    /// The step is complete. For reads and writes, the number of bytes moved; a handshake moves none.
     case done(Int)
-    /// Wait until the socket can be read.
+    /// The step must wait until the socket is readable.
     case wantRead
-    /// Wait until the socket can be written.
+    /// The step must wait until the socket is writable.
     case wantWrite
     /// The peer has ended the connection with close_notify.
     case endOfStream
@@ -230,13 +232,13 @@ public enum TLSStep: Equatable, Sendable {
     case failed(TLSFailure)
 }
 
-/// Why a TLS connection broke.
+/// The reason why a TLS connection broke.
 public enum TLSFailure: Error, Equatable, Sendable {
     /// The client certificate was refused.
     case clientCertificate(ClientCertificateFault)
     /// The peer closed or reset the connection without close_notify.
     case disconnected
-    /// The protocol failed; OpenSSL's reason.
+    /// The protocol failed, for OpenSSL's reason.
     case tls(String)
 
     /// Reads OpenSSL's error queue of this thread.
@@ -254,18 +256,18 @@ public enum TLSFailure: Error, Equatable, Sendable {
     }
 }
 
-/// What the handshake leaves for the connection. Owned by the `TLSStream`; OpenSSL's connection refers to it.
+/// The results of the handshake for the connection. Owned by the `TLSStream`; OpenSSL's connection refers to it.
 final class HandshakeRecord {
-    /// Keeps every context alive that the connection may be given to.
+    /// Retains every context that the connection may move to.
     let hosts: VirtualHosts
-    /// Whose the connection is: that of everybody else, until the client has said what it asks for.
+    /// The context of the connection: the default one, until the client has named a host.
     private(set) var context: ServerContext
-    /// What the client asked for; nil if for nothing, or that is not known yet.
+    /// The host name that the client asked for. Nil if there is none, or before it is known.
     private(set) var serverName: ServerName?
     private(set) var isHostChosen = false
     var helloFault: ClientHelloFault?
     var fault: ClientCertificateFault?
-    /// The client's chain had been verified before.
+    /// Whether the client's chain had been verified before.
     var isChainKnown = false
 
     private static let index = ag_ssl_get_ex_new_index(nil)
@@ -281,7 +283,9 @@ final class HandshakeRecord {
         isHostChosen = true
     }
 
-    /// - Returns: false if there is no memory for it.
+    /// Attaches the record to a connection.
+    ///
+    /// - Returns: false if memory is exhausted.
     func attach(to connection: OpaquePointer) -> Bool {
         SSL_set_ex_data(connection, Self.index, Unmanaged.passUnretained(self).toOpaque()) == 1
     }

@@ -1,20 +1,20 @@
 public import Bytes
 public import EventLoop
 
-/// What a connection's bytes travel in, a client's or a service's.
+/// The transport of a connection's bytes, to a client or a service.
 ///
-/// An enum over one reference, a null pointer for `plain`: TLS costs a comparison more than if there were nothing else. What
-/// the data path calls is inlined into both roles.
+/// An enum over one reference, with a null pointer for `plain`, so TLS costs only one comparison more than no
+/// transport. The functions of the data path are inlined into both roles.
 public enum Transport {
     case tls(TLSStream)
-    /// The bare socket, where something else says who may connect: the mode of a Unix socket's file, for instance.
+    /// The bare socket. Something else authenticates clients: the mode of a Unix socket's file, for instance.
     case plain
 
     public var isPlain: Bool {
         if case .plain = self { true } else { false }
     }
 
-    /// Reads into the buffer's room until it is full or nothing more has arrived.
+    /// Reads into the buffer's room until it is full or no more has arrived.
     @inlinable @inline(__always)
     public func read(from socket: SocketHandler, into buffer: inout ByteBuffer) -> TLSStep {
         switch self {
@@ -23,16 +23,16 @@ public enum Transport {
         }
     }
 
-    /// Reads into the buffer's room, if there is any, with one access to the buffer: see `drain`.
+    /// Reads into the buffer's room, if there is any, with one access to the buffer (see `drain`).
     ///
-    /// - Returns: how that ended, and how much room there was; if none, nothing was read.
+    /// - Returns: the result, and the size of the room. If there was none, nothing was read.
     @inlinable @inline(__always)
     public func fill(_ buffer: inout ByteBuffer, from socket: SocketHandler) -> (step: TLSStep, room: Int) {
         let room = buffer.room
         return (room > 0 ? read(from: socket, into: &buffer) : .done(0), room)
     }
 
-    /// Writes from the front of the buffer and consumes what was taken.
+    /// Writes from the front of the buffer and consumes the written bytes.
     @inlinable @inline(__always)
     public func write(to socket: SocketHandler, from buffer: inout ByteBuffer) -> TLSStep {
         switch self {
@@ -41,10 +41,10 @@ public enum Transport {
         }
     }
 
-    /// Writes all that there is, and gives the block back when that is done. One access to the buffer for all of it: where that is a
-    /// property of a connection, each is checked at run time.
+    /// Writes everything in the buffer, and returns its block afterwards. One access to the buffer covers all of it:
+    /// each access to a connection's property is checked at run time.
     ///
-    /// - Returns: how the last write ended, and how much was taken.
+    /// - Returns: the result of the last write, and the number of bytes taken.
     @inlinable @inline(__always)
     public func drain(_ buffer: inout ByteBuffer, to socket: SocketHandler) -> (outcome: Drained, taken: Int) {
         let waiting = buffer.count
@@ -58,7 +58,7 @@ public enum Transport {
         return (outcome, taken)
     }
 
-    /// Whether bytes of the peer lie in buffers that no readiness event will announce.
+    /// Whether buffers hold bytes of the peer that no readiness event will announce.
     @inlinable @inline(__always)
     public var hasBufferedInput: Bool {
         switch self {
@@ -67,15 +67,15 @@ public enum Transport {
         }
     }
 
-    /// Tells the peer that nothing more comes. A plain connection says so by closing.
+    /// Tells the peer that nothing more comes. A plain connection does so by closing.
     public func sendCloseNotify() {
         if case .tls(let stream) = self { stream.sendCloseNotify() }
     }
 
-    /// What has become of what there was to write. Unlike a `TLSStep` it says nothing of why a connection is broken, for what
-    /// holds no text need not be asked whether it does.
+    /// The result of draining a buffer. Unlike `TLSStep`, it has no reason of a failure, since a value without text is
+    /// cheaper to copy.
     public enum Drained: Sendable {
-        /// The kernel has it all.
+        /// The kernel has accepted everything.
         case all
         case wantRead
         case wantWrite

@@ -1,18 +1,19 @@
 internal import Cryptography
 
-/// The chains that one context has verified, by their leaf: its client need not be verified again when it comes back without a
-/// session.
+/// The chains that one context has verified, by their leaf. A client that returns without a session need not be
+/// verified again.
 ///
-/// Belongs to a context, that is to one worker, one host of a listener and one generation of trust, and goes with it. Only what was
-/// accepted is in it, and an entry can only say yes: whatever speaks against it now sends the chain through verification again.
+/// Belongs to a context, that is to one worker, one host of a listener and one generation of trust, and ends with it.
+/// It contains only accepted chains, and an entry can only confirm: any present objection causes a new verification.
 ///
-/// The key is SHA-256 of the certificate, its signature included: who finds an entry has presented that very certificate. That
-/// he has its key OpenSSL makes him prove as ever (CertificateVerify). Which intermediates he sends does not matter: that a
-/// path leads from this leaf to what is trusted was seen once, and only time, a revocation list or other trust can end it.
-/// Time and lists are asked for every handshake (`ClientAdmission`), and other trust is another context.
+/// The key is SHA-256 of the certificate, its signature included, so a hit means that the client presented this very
+/// certificate. OpenSSL always requires proof of its key (CertificateVerify). The intermediates that the client sends
+/// do not matter: a path from this leaf to a trusted certificate was found once. Only time, a revocation list or other
+/// trust can invalidate it. Time and lists are checked in every handshake (`ClientAdmission`), and other trust is
+/// another context.
 ///
-/// Bounded: an entry used since the hand came by gets a second chance (the clock algorithm), so leaves that come once push
-/// out few that come again. An entry takes about 0.7 KiB.
+/// Bounded: an entry that was used since the last round gets a second chance (the clock algorithm). So leaves that come
+/// once displace few that return. An entry takes about 0.7 KiB.
 final class VerifiedChains {
     private struct Slot {
         var leaf: LeafDigest
@@ -25,24 +26,26 @@ final class VerifiedChains {
     private var hand = 0
     private let limit: Int
 
-    /// For each host, listener and worker: 7 MiB, if so many clients come.
-    static let usualLimit = 10_000
+    /// The maximum for each host, listener and worker: 7 MiB, if so many clients come.
+    private static let usualLimit = 10_000
 
-    /// - Parameter limit: how many are kept, at least one.
+    /// Creates an empty cache.
+    ///
+    /// - Parameter limit: the maximum number of chains, at least one.
     init(limit: Int = usualLimit) {
         self.limit = max(1, limit)
     }
 
     var count: Int { slots.count }
 
-    /// Who presented this leaf before; counted as used.
+    /// Returns the identity of a known leaf, and marks it as used.
     func find(_ leaf: LeafDigest) -> ClientIdentity? {
         guard let place = places[leaf] else { return nil }
         slots[place].wasUsed = true
         return slots[place].identity
     }
 
-    /// Keeps what the verification has said of the leaf, in place of what it said before.
+    /// Stores the verified identity of a leaf, in place of an earlier one.
     func insert(_ leaf: LeafDigest, _ identity: ClientIdentity) {
         let new = Slot(leaf: leaf, identity: identity, wasUsed: false)
         if let place = places[leaf] {
@@ -58,7 +61,7 @@ final class VerifiedChains {
         }
     }
 
-    /// Ends after two rounds at the latest: the first may only take second chances away.
+    /// Returns the entry to displace. Ends after two rounds at most, since the first may only remove second chances.
     private func victim() -> Int {
         while true {
             let place = hand
@@ -71,8 +74,8 @@ final class VerifiedChains {
 
 /// SHA-256 of a certificate's DER encoding.
 ///
-/// OpenSSL rewrites the outermost layer of the encoding, and keeps the signed part as it came: two encodings with one
-/// digest have the same signed octets and the same signature, so they are the same certificate.
+/// OpenSSL re-encodes the outermost layer, and keeps the signed part as received. Two encodings with one digest have
+/// the same signed bytes and the same signature, so they are the same certificate.
 struct LeafDigest: Hashable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -84,7 +87,7 @@ struct LeafDigest: Hashable {
 
     static func == (left: LeafDigest, right: LeafDigest) -> Bool { left.words == right.words }
 
-    /// Hashed with the process's seed: an issuer of certificates may choose digests that begin alike.
+    /// Hashes with the process's seed: an issuer of certificates may choose digests that begin alike.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
         hasher.combine(words.1)

@@ -1,31 +1,35 @@
 internal import COpenSSL
 
-/// The hosts of one listener of one worker: each has a context of its own, and there is one for clients that ask for no host,
-/// or for one that is not among them.
+/// The hosts of one listener of one worker. Each has a context of its own; the default context serves clients that ask
+/// for no known host.
 public final class VirtualHosts {
-    /// For everybody else. Every connection begins with it.
+    /// The default context, in which every connection begins.
     public let standard: ServerContext
     private let named: ServerNameTable<ServerContext>
-    /// The last name asked for that is no host's: mostly it is always the same one, and kept once for all connections.
+    /// The last unknown name. Mostly it is always the same one, and thus stored once for all connections.
     private var lastStranger: ServerName?
 
-    /// - Parameter hosts: no name may be that of two of them.
+    /// Creates the hosts of a listener.
+    ///
+    /// - Parameter hosts: contexts of which no two have a common name.
     public init(_ standard: ServerContext, hosts: [ServerContext] = []) {
         self.standard = standard
         named = ServerNameTable(hosts.flatMap { host in host.names.map { (name: $0, value: host) } })
         for context in [standard] + hosts { context.readClientHello() }
     }
 
-    /// Every host's name, with what admits its clients.
+    /// The names of all hosts, each with the admission of its clients.
     public var admissions: [(name: ServerName, admission: ClientAdmission)] {
         named.entries.map { ($0.name, $0.value.admission) }
     }
 
-    /// Whether one of the hosts has the name, which may be written in any case.
+    /// Returns whether a host has the name, in any case.
     public func hasHost(_ name: Span<UInt8>) -> Bool { named.place(of: name) != nil }
 
-    /// - Parameter name: what the client asks for; nil if for nothing.
-    /// - Returns: who serves it, and the name, to be kept for as long as the connection lasts.
+    /// Chooses the context for a name.
+    ///
+    /// - Parameter name: the name that the client asks for. Nil if there is none.
+    /// - Returns: the context, and the name to keep for the lifetime of the connection.
     func choose(_ name: ServerName?) -> (context: ServerContext, name: ServerName?) {
         guard let name else { return (standard, nil) }
         if let place = named.place(of: name.bytes.span) {
@@ -36,12 +40,14 @@ public final class VirtualHosts {
     }
 }
 
-/// Values by the names of hosts. Asked with the bytes of a name as they came, in any case, it makes no copy of them.
+/// A table of values by host name. A look-up with the received bytes of a name, in any case, copies nothing.
 struct ServerNameTable<Value> {
-    /// In the order of the names.
+    /// The entries in the order of the names.
     let entries: [(name: ServerName, value: Value)]
 
-    /// - Parameter entries: no name twice.
+    /// Creates a table.
+    ///
+    /// - Parameter entries: the entries, no name twice.
     init(_ entries: [(name: ServerName, value: Value)]) {
         self.entries = entries.sorted { $1.name.order(of: $0.name.bytes.span) < 0 }
     }
@@ -58,13 +64,13 @@ struct ServerNameTable<Value> {
     }
 }
 
-/// The name of a host, as clients ask for it in the handshake (RFC 6066 section 3) and requests name it in Host: labels of
-/// letters, digits and hyphens, in lower case, without a last dot. Never an address.
+/// The name of a host in the handshake (RFC 6066 section 3) and in the Host field: labels of letters, digits and
+/// hyphens, in lower case, without a last dot. Never an address.
 public struct ServerName: Hashable, Sendable {
-    /// In lower case.
+    /// The bytes of the name in lower case.
     public let bytes: [UInt8]
 
-    /// Nil if the text is no such name. Letters may be of either case.
+    /// Creates a name from text in any case, or returns nil if it is none.
     public init?(_ text: String) {
         self.init(Array(text.utf8).span)
     }
@@ -88,17 +94,17 @@ public struct ServerName: Hashable, Sendable {
             }
             bytes.append(byte)
         }
-        // A last label of digits is the end of an address, and those are no names (RFC 6066 section 3).
+        // A last label of digits belongs to an address, which is no server name (RFC 6066 section 3).
         guard (1...63).contains(name.count - labelStart), !isLabelNumber else { return nil }
         self.bytes = bytes
     }
 
     public var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// In the order of the bytes, shorter names first where one begins with the other.
+    /// Compares names by their bytes. A prefix comes first.
     ///
-    /// - Parameter host: in any case.
-    /// - Returns: below 0 if the host comes before the name, above if after it.
+    /// - Parameter host: a name in any case.
+    /// - Returns: below 0 if the host comes before the name, above 0 if after it.
     func order(of host: Span<UInt8>) -> Int {
         let name = bytes.span
         for index in 0..<min(host.count, name.count) {
@@ -113,7 +119,7 @@ public struct ServerName: Hashable, Sendable {
     }
 }
 
-/// The extension server_name of a ClientHello (RFC 6066 section 3), read strictly: one name of one host, and nothing else.
+/// The extension server_name of a ClientHello (RFC 6066 section 3), parsed strictly: one name of one host.
 ///
 ///     struct { NameType name_type; opaque HostName<1..2^16-1>; } ServerName;
 ///     struct { ServerName server_name_list<1..2^16-1>; } ServerNameList;
@@ -121,7 +127,7 @@ enum ServerNameExtension {
     private static let hostName: UInt8 = 0
 
     static func parse(_ bytes: Span<UInt8>) throws(ClientHelloFault) -> ServerName {
-        // Two lengths and a type before the name. There is no other type, and no list has two names of one.
+        // Two lengths and a type precede the name. No other type exists, and a list has one name of each type.
         guard bytes.count >= 5, length(bytes, at: 0) == bytes.count - 2, bytes[2] == hostName,
             length(bytes, at: 3) == bytes.count - 5
         else { throw .serverNameMalformed }
@@ -134,33 +140,33 @@ enum ServerNameExtension {
     }
 }
 
-/// Why a client's first message is refused before anything is made of it.
+/// The reason why a ClientHello is refused before its evaluation.
 enum ClientHelloFault: Error, Equatable {
-    /// The extension server_name is no list of one name.
+    /// The extension server_name is not a list of one name.
     case serverNameMalformed
-    /// What it names is no host: an address, a last dot, a character that no name has.
+    /// The name is no host: an address, a last dot, or a forbidden character.
     case serverNameNoHost
-    /// After a HelloRetryRequest the client asks for another host than before.
+    /// After a HelloRetryRequest, the client asks for another host.
     case serverNameChanged
-    /// The client names no protocol (ALPN), and HTTP/1.1, which that would mean, is not spoken here, but these are.
+    /// The client offers no protocol (ALPN), which means HTTP/1.1, and the listener supports only these.
     case protocolMissing([ApplicationProtocol])
-    /// It names others than these.
+    /// The client offers only protocols other than these.
     case protocolUnknown([ApplicationProtocol])
     /// OpenSSL has no memory for the host's settings.
     case noMemory
 
-    /// RFC 8446 section 6.2: what cannot be decoded, and what can but must not be.
-    var alert: Int32 {
+    /// The alert (RFC 8446 section 6.2): for data that cannot be decoded, or that is decoded and forbidden.
+    fileprivate var alert: Int32 {
         switch self {
         case .serverNameMalformed: SSL_AD_DECODE_ERROR
         case .serverNameNoHost, .serverNameChanged: SSL_AD_ILLEGAL_PARAMETER
-        // RFC 7301 section 3.2 has it for names that do not fit; OpenSSL asks nobody where there are none.
+        // RFC 7301 section 3.2 defines it for unknown names; OpenSSL does not call back where there are none.
         case .protocolMissing, .protocolUnknown: SSL_AD_NO_APPLICATION_PROTOCOL
         case .noMemory: SSL_AD_INTERNAL_ERROR
         }
     }
 
-    /// In words.
+    /// The reason in words.
     var reason: String {
         switch self {
         case .serverNameMalformed: "the extension server_name is malformed"
@@ -175,5 +181,60 @@ enum ClientHelloFault: Error, Equatable {
 
     private static func names(of protocols: [ApplicationProtocol]) -> String {
         protocols.map(\.name).joined(separator: ", ")
+    }
+}
+
+extension VirtualHosts {
+    /// Moves the connection to the host that its client asks for, and stores the host in the record.
+    fileprivate func take(_ connection: OpaquePointer, _ record: HandshakeRecord) throws(ClientHelloFault) {
+        let asked = try Self.serverName(askedOn: connection)
+        guard !record.isHostChosen else {
+            // Only a few extensions may differ (RFC 8446 section 4.1.2).
+            guard asked == record.serverName else { throw .serverNameChanged }
+            return
+        }
+        let (context, name) = choose(asked)
+        record.hostChosen(context, name)
+        guard context.takeOver(connection) else { throw .noMemory }
+        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else {
+            throw .protocolMissing(context.protocols)
+        }
+    }
+
+    private static func namesProtocols(_ connection: OpaquePointer) -> Bool {
+        var bytes: UnsafePointer<UInt8>?
+        var count = 0
+        return SSL_client_hello_get0_ext(
+            connection, UInt32(TLSEXT_TYPE_application_layer_protocol_negotiation), &bytes, &count) == 1
+    }
+
+    private static func serverName(
+        askedOn connection: OpaquePointer
+    ) throws(ClientHelloFault) -> ServerName? {
+        var bytes: UnsafePointer<UInt8>?
+        var count = 0
+        guard SSL_client_hello_get0_ext(connection, UInt32(TLSEXT_TYPE_server_name), &bytes, &count) == 1 else {
+            return nil
+        }
+        // An empty extension has no first byte.
+        guard let bytes else { throw .serverNameMalformed }
+        return try ServerNameExtension.parse(UnsafeBufferPointer(start: bytes, count: count).span)
+    }
+}
+
+nonisolated func clientHelloReceived(
+    _ connection: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let connection, let record = HandshakeRecord.of(connection) else {
+        alert?.pointee = SSL_AD_INTERNAL_ERROR
+        return SSL_CLIENT_HELLO_ERROR
+    }
+    do throws(ClientHelloFault) {
+        try record.hosts.take(connection, record)
+        return SSL_CLIENT_HELLO_SUCCESS
+    } catch {
+        record.helloFault = error
+        alert?.pointee = error.alert
+        return SSL_CLIENT_HELLO_ERROR
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("ALPN")
 struct ApplicationProtocolTests {
-    /// As the extension has it.
+    /// Returns the chosen protocol of an encoded list.
     private func chosen(_ wanted: [ApplicationProtocol], of offered: [String]) -> String? {
         let list = offered.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
         return ApplicationProtocol.choose(wanted, among: list.span).map { String(decoding: list[$0], as: UTF8.self) }

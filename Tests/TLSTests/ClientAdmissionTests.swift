@@ -25,7 +25,7 @@ struct ClientAdmissionTests {
         #expect(admission.objection(to: identity(revoked), at: now)?.kind == .deviceRevoked)
         #expect(admission.objection(to: identity(ended), at: now)?.kind == .bindingEnded)
         #expect(admission.objection(to: identity(key(3)), at: now) == nil)
-        // No key of another curve can be bound to anything.
+        // A key on another curve cannot be bound to a device.
         #expect(admission.objection(to: identity(nil), at: now) == nil)
     }
 
@@ -49,7 +49,7 @@ struct ClientAdmissionTests {
         #expect(admission.objection(to: identity(key(2), kind: .selfSigned), at: now)?.kind == .notPinned)
     }
 
-    /// For closures of one thread.
+    /// A counter for closures of one thread.
     private final class Counter: @unchecked Sendable {
         var count = 0
     }

@@ -98,7 +98,7 @@ struct TLSDestinationTests {
         let leaf = try peers.server.certificate.pem()
         let bundle = try TrustedAuthorities(pem: [leaf + peers.authority + leaf], skipsOthers: true)
         #expect(bundle.certificates.map(\.subject) == ["CN=authority"] && bundle.skipped == 2)
-        // The certificate is what the server shows: trusted by itself, it would be enough.
+        // The server presents this certificate; if it were trusted itself, it would be sufficient.
         let none = try TrustedAuthorities(pem: [leaf], skipsOthers: true)
         #expect(none.certificates.isEmpty && none.skipped == 1)
         let context = try ClientContext(ClientContext.Settings(authorities: none), library: peers.library)
@@ -136,7 +136,7 @@ struct TLSDestinationTests {
 
 // MARK: - The two ends
 
-/// A server of this process, and what a client needs to connect to it.
+/// A server of this process, and the settings of a client that connects to it.
 private struct Peers {
     struct Identity {
         let certificate: Certificate
@@ -207,7 +207,7 @@ private final class Pair {
         for socket in sockets { close(socket) }
     }
 
-    /// To the end, until the client has its tickets.
+    /// Runs the handshake until the client has its tickets.
     func handshake() throws(TLSFailure) {
         var isClientDone = false
         var isServerDone = false

@@ -12,7 +12,7 @@ struct VerifiedChainsTests {
         chains.insert(leaf(1), known)
         #expect(chains.find(leaf(1)) === known)
         #expect(chains.find(leaf(2)) == nil)
-        // One bit of the digest, wherever it is.
+        // One bit of the digest at any place.
         for place in 0..<32 {
             var bytes = [UInt8](repeating: 0, count: 32)
             bytes[place] = 0x80
@@ -40,7 +40,7 @@ struct VerifiedChainsTests {
         for number in 1_000..<11_000 {
             chains.insert(leaf(number), identity())
             #expect(chains.count <= 100)
-            // Each comes back before the flood has gone round.
+            // Each returns before the flood has gone round.
             #expect(chains.find(regulars[number % 20]) != nil)
         }
         #expect(chains.count == 100)
@@ -56,7 +56,7 @@ struct VerifiedChainsTests {
         chains.insert(leaf(3), identity())
         #expect(chains.find(leaf(1)) == nil)
         for number in [0, 2, 3] { #expect(chains.find(leaf(number)) != nil) }
-        // All have been used: the hand takes their second chances away, and comes round.
+        // All have been used: the hand removes their second chances, and starts again.
         chains.insert(leaf(4), identity())
         #expect(chains.count == 3)
         #expect(chains.find(leaf(4)) != nil)
