@@ -187,7 +187,7 @@ extension AdministrationListenerConfiguration.TLS {
 }
 
 extension ListenerConfiguration.Clients {
-    enum AdministrationKeys {
+    fileprivate enum AdministrationKeys {
         static let section = Section(
             path: "administration.listeners.tls.clients", settings: [authorities.setting])
         static let authorities = Key(
@@ -209,7 +209,7 @@ extension ListenerConfiguration.Clients {
 
 extension Kind where Value == [AdministrationListenerConfiguration] {
     /// A list of listeners in which no address occurs twice.
-    static var administrationListeners: Kind {
+    fileprivate static var administrationListeners: Kind {
         .list(
             of: .section(AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.init),
             minimum: 0

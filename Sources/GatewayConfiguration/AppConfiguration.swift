@@ -110,7 +110,7 @@ enum CounterRuleText {
 }
 
 /// The notation of app ids.
-enum AppIDText {
+private enum AppIDText {
     static let expected =
         "an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app"
 

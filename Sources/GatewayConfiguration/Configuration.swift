@@ -302,7 +302,7 @@ extension ProofConfiguration {
 }
 
 /// Rules between the request fields that are removed, forwarded, and admitted by routes.
-enum FieldReferences {
+private enum FieldReferences {
     /// Refuses forwarded fields that are also removed, and unusual fields that resemble a removed or covered field.
     ///
     /// - Parameters:

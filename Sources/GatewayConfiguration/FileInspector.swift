@@ -132,7 +132,7 @@ enum FileReader {
     }
 
     /// Returns whether a directory is at this path. Follows symbolic links.
-    static func isDirectory(_ path: String) -> Result<Bool, Failure> {
+    fileprivate static func isDirectory(_ path: String) -> Result<Bool, Failure> {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return .failure(.last) }
         return .success(status.st_mode & S_IFMT == S_IFDIR)
@@ -147,7 +147,7 @@ enum FileReader {
 
     /// Returns the reason why the file cannot hold a secret. Nil if the file belongs to this user or to root, and
     /// nobody else may read or write it. Follows symbolic links.
-    static func exposure(of path: String) -> String? {
+    fileprivate static func exposure(of path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return Failure.last.text }
         guard status.st_mode & 0o077 == 0 else {

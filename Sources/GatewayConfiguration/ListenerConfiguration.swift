@@ -320,7 +320,7 @@ extension ListenerConfiguration.Host {
 
 extension Kind where Value == [ListenerConfiguration.Host] {
     /// A list of at least one host in which no name occurs twice.
-    static var listenerHosts: Kind {
+    fileprivate static var listenerHosts: Kind {
         .list(of: .section(ListenerConfiguration.Host.Keys.section, ListenerConfiguration.Host.init), minimum: 1) {
             hosts, reading in
             var lines: [String: Int] = [:]

@@ -200,7 +200,7 @@ enum Printable {
 
 /// The number of terminal columns of a scalar: 0 for combining marks, 2 for East Asian wide forms (Unicode Standard
 /// Annex 11) and emoji, 1 for the rest.
-enum DisplayWidth {
+private enum DisplayWidth {
     static func of(_ scalar: Unicode.Scalar) -> Int {
         if scalar.isASCII { return 1 }
         switch scalar.properties.generalCategory {

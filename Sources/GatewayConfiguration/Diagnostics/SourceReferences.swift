@@ -56,7 +56,7 @@ public enum Subject: Hashable, Sendable {
     case server(String)
 
     /// The subject without its purpose.
-    var anywhere: Subject {
+    fileprivate var anywhere: Subject {
         switch self {
         case .privateKey(let path), .revocationList(let path): .file(path)
         case .file, .address, .server: self

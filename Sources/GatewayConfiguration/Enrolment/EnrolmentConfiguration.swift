@@ -102,7 +102,7 @@ extension EnrolmentConfiguration {
             ])
     }
 
-    static let tlsSection = Section(
+    private static let tlsSection = Section(
         path: "enrolment.tls", settings: ListenerConfiguration.TLS.Keys.section.settings, former: TLSPolicyName.former)
 
     init?(_ item: Item, _ reading: Reading) {

@@ -16,7 +16,7 @@ final class Reading {
     private var omitted = 0
 
     /// The maximum number of diagnostics. A file that is no conf file would have one for every line.
-    static let mostDiagnostics = 100
+    fileprivate static let mostDiagnostics = 100
 
     init(source: SourceText, files: FileInspector, top: Section, role: Role = .both) {
         sources = [source]

@@ -12,7 +12,7 @@ struct Inclusion {
     static let deepest = 8
     static let mostFiles = 256
     /// The maximum size of all files together: four times the limit of one.
-    static let mostBytes = 4 * SourceGuard.largestFile
+    private static let mostBytes = 4 * SourceGuard.largestFile
 
     /// The setting that names the files.
     static let key = Key(
@@ -154,7 +154,7 @@ extension Kind where Value == [Inclusion.Pattern] {
 ///
 /// Operators divide lists and upstreams by service or team, so these are joined. Any other setting may occur in one
 /// file only: of two values, the reader of either file would believe the wrong one.
-struct SettingsMerge {
+private struct SettingsMerge {
     private(set) var entries: [Item.Entry]
     private(set) var isGood = true
     private let reading: Reading

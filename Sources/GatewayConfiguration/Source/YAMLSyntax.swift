@@ -38,7 +38,7 @@ enum YAMLSyntax {
 }
 
 /// A mistake in the syntax of YAML. The parser reports the rule of its grammar that failed, and the place.
-struct YAMLMistake {
+private struct YAMLMistake {
     let place: Place
     /// The message, in words that follow "this is not YAML: ".
     let message: String
@@ -240,7 +240,7 @@ private struct Finder {
 }
 
 /// The columns at which the lines of a YAML file begin, for messages about indentation.
-struct Indentation {
+private struct Indentation {
     private let source: SourceText
 
     init(_ source: SourceText) {
