@@ -1,5 +1,5 @@
 internal import Bytes
-internal import EventLoop
+public import EventLoop
 internal import HTTP
 
 /// Asks one server again and again whether it is well, each time on a connection of its own: a server that takes no new
@@ -106,4 +106,48 @@ final class HealthCheck: UpstreamCall {
     override func responseEnded() { end(verdict) }
 
     override func failed(_ failure: UpstreamFailure, again: Repetition) { end(.upstream(failure)) }
+}
+
+/// Why a health check has not passed.
+public enum HealthCheckFailure: Equatable, Sendable {
+    case upstream(UpstreamFailure)
+    /// It was answered, but not so. - expected: nil for 200 to 299.
+    case status(UInt16, expected: UInt16?)
+    /// It took longer than a check may, to the end of the answer.
+    case timeout(TimeSpan)
+
+    /// For logs.
+    public var text: String {
+        switch self {
+        case .upstream(let failure): failure.text
+        case .status(let status, let expected): "status \(status), expected \(expected.map { "\($0)" } ?? "200 to 299")"
+        case .timeout(let span): "no complete response within \(span.nanoseconds / 1_000_000) ms"
+        }
+    }
+}
+
+/// How servers are asked whether they are well.
+public struct HealthCheckRules: Sendable {
+    /// Of the request: `/health`.
+    public var path: String
+    /// What the request calls the host; nil: the server as it is configured.
+    public var host: String?
+    /// From one check to the next.
+    public var interval = TimeSpan.seconds(5)
+    /// For a whole check; less than `interval`.
+    public var timeout = TimeSpan.seconds(2)
+    /// Checks, one after the other, that make it healthy or unhealthy.
+    public var healthyAfter = 2
+    public var unhealthyAfter = 3
+    /// The one status that passes; nil: 200 to 299.
+    public var status: UInt16?
+
+    public init(path: String) {
+        self.path = path
+    }
+
+    func passes(_ status: UInt16) -> Bool {
+        if let expected = self.status { return status == expected }
+        return (200...299).contains(status)
+    }
 }

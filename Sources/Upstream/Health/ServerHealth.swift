@@ -1,4 +1,4 @@
-internal import EventLoop
+public import EventLoop
 
 /// What one worker thinks of one server: by the requests that failed there, and by its answers to checks.
 ///
@@ -93,5 +93,43 @@ struct ServerHealth {
         contradictions = 0
         isUnhealthy = !passed
         return passed
+    }
+}
+
+/// When a server that fails requests gets none for a while.
+public struct EjectionRules: Sendable {
+    /// Failures, one after the other, after which it is ejected.
+    public var failures = 5
+    /// For how long the first time; twice as long each time after.
+    public var time = TimeSpan.seconds(10)
+    /// For how long at most.
+    public var longest = TimeSpan.seconds(300)
+    /// Servers that are never ejected, whatever they do: somebody has to be asked.
+    public var minimumServers = 1
+
+    public init() {}
+}
+
+/// What a worker thinks of a server now.
+public enum ServerCondition: Int, CaseIterable, Sendable {
+    case usable
+    /// Back from an ejection, and nothing has succeeded yet: one request at a time.
+    case onProbation
+    /// It has failed too many requests, and gets none for a while.
+    case ejected
+    /// Its checks fail.
+    case unhealthy
+    /// No address of it is known.
+    case unresolved
+
+    /// In metrics and status.
+    public var name: String {
+        switch self {
+        case .usable: "usable"
+        case .onProbation: "probation"
+        case .ejected: "ejected"
+        case .unhealthy: "unhealthy"
+        case .unresolved: "unresolved"
+        }
     }
 }
