@@ -1,0 +1,618 @@
+public import Bytes
+internal import CNghttp2
+public import EventLoop
+
+/// A connection of HTTP/2 in the client role, as a state machine over bytes: `open` begins a request, `write` gives what is to be
+/// sent, `receive` takes what came, and `finishEvent` ends each event.
+///
+/// The counterpart of `HTTP2Session`, and built like it: nghttp2 does frames, HPACK, windows and the states of streams; what a response
+/// is, and what is too much, is decided here. A server is trusted no further than a client: it is one that may have
+/// been taken over, and answers for many.
+@safe public final class HTTP2ClientSession: HTTP2Framing {
+    unowned let handler: HTTP2ClientHandler
+    var block: ResponseBlock
+
+    /// Every stream object ever needed, and which of them serve none.
+    var streams: [HTTP2ClientStream] = []
+    var idle: [Int] = []
+    /// Places of streams to be notified of room, and of those to be settled. Kept for their room.
+    var drained: [Int] = []
+    var touched: [Int] = []
+
+    /// Heads of requests are put together here.
+    var scratch: ByteBuffer
+    var fieldList = FieldList()
+    /// Octets of frames that were made, those not appended yet included.
+    private var framed: UInt64 = 0
+    /// The request whose fields end with what nghttp2 is making.
+    var headFramed: HTTP2ClientStream?
+
+    /// No more requests: by the server's word, or by our own.
+    private(set) var isDraining = false
+    /// GOAWAY has come.
+    public private(set) var isServerGoing = false
+    /// Whether the server has acknowledged our settings (RFC 9113 section 6.5.3).
+    public internal(set) var isAcknowledged = false
+    /// Whether the server has said what its limits are.
+    public internal(set) var isGreeted = false
+    /// Whether the server is in the middle of a block of fields: until it is complete, no other frame can come (RFC 9113 section 4.3).
+    public internal(set) var isMidBlock = false
+    /// Streams that are not over: those nghttp2 knows, and those whose response is whole and waits to be taken.
+    public internal(set) var openStreams = 0
+    var streamsOnWire = 0
+    /// Streams that we may reset; who has reset as many begins no more requests. What would be reset beyond that is only not listened to
+    /// any more: it ends when the server ends it, or with the connection.
+    public var resetsLeft = Int.max
+    /// Whether any stream is open that would have been reset.
+    public private(set) var isWithholdingResets = false
+    /// Requests begun.
+    public internal(set) var requestCount = 0
+
+    /// - Parameters:
+    ///   - heads: limits of the number of fields.
+    ///   - pool: its blocks hold a head of `limits.headerList`.
+    ///   - handler: owns the session.
+    public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2ClientHandler) {
+        self.handler = handler
+        block = ResponseBlock(heads: heads, limits: limits)
+        scratch = ByteBuffer(pool: pool)
+        super.init(limits, .client, pool: pool)
+    }
+
+    deinit {
+        // An object that still refers to one of these streams finds it closed.
+        for stream in streams {
+            stream.id = 0
+            stream.session = nil
+        }
+    }
+
+    // MARK: - Bytes
+
+    /// Takes bytes of the server. Streams are called within.
+    ///
+    /// - Throws: why the connection ends. What `write` still gives is to be sent before it is closed.
+    public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
+        if let fault { throw fault }
+        self.now = now
+        read(bytes)
+        // Beside requests, and the resets of these.
+        boundOutput(limits.outboundFrames + 2 * openStreams)
+        if let fault { throw fault }
+    }
+
+    /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
+    ///
+    /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
+    public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
+        precondition(!isReading, "a stream's method writes to no socket")
+        let before = fault
+        while output.room > 0 {
+            if restCount == 0 {
+                let length = makeFrame()
+                guard length > 0 else { break }
+                framed += UInt64(length)
+                headFramed?.state.headEnd = framed
+                headFramed = nil
+            }
+            appendRest(to: &output)
+        }
+        if before == nil, let fault { throw fault }
+    }
+
+    /// Tells streams that there is room for more of their requests. To be called when what `write` gave has been sent.
+    ///
+    /// - Returns: whether any was notified: there may be more to write.
+    public func reportRoom() -> Bool {
+        guard !drained.isEmpty else { return false }
+        while let slot = drained.popLast() {
+            let stream = streams[slot]
+            guard stream.state.isDrained else { continue }
+            stream.state.isDrained = false
+            stream.output.releaseIfEmpty()
+            guard stream.isOpen, !stream.state.isEnding else { continue }
+            touch(stream)
+            stream.requestSpaceAvailable()
+        }
+        return true
+    }
+
+    /// Ends an event, in which any of the other methods were called: each stream that was called learns that the event
+    /// is over.
+    public func finishEvent() {
+        precondition(!isReading, "the event is still under way")
+        while let slot = touched.popLast() {
+            let stream = streams[slot]
+            stream.state.isTouched = false
+            stream.finishEvent()
+            if stream.id == 0, !stream.state.isTouched { idle.append(slot) }
+        }
+    }
+
+    /// The stream is to be settled, and serves no other request before.
+    func touch(_ stream: HTTP2ClientStream) {
+        guard !stream.state.isTouched else { return }
+        stream.state.isTouched = true
+        touched.append(stream.slot)
+    }
+
+    // MARK: - The connection's life
+
+    /// How many more requests may be begun now. Until the server has said how many it takes, as if that were 100 (RFC 9113
+    /// section 6.5.2).
+    public var capacity: Int {
+        guard mayOpen else { return 0 }
+        let most = unsafe nghttp2_session_get_remote_settings(library, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+        return max(0, min(limits.concurrentStreams - openStreams, Int(most) - streamsOnWire))
+    }
+
+    /// Whether requests may be begun at all, now or when there is room: a connection of which that is not so serves those it has.
+    public var mayOpen: Bool {
+        guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
+        return unsafe nghttp2_session_check_request_allowed(library) != 0
+    }
+
+    /// - Returns: whether one more stream may be reset.
+    func takeReset() -> Bool {
+        guard resetsLeft > 0 else {
+            isWithholdingResets = true
+            return false
+        }
+        resetsLeft -= 1
+        return true
+    }
+
+    /// Whether the server takes no content on any stream, since what it has got of others it has not given back (RFC 9113 section 6.9).
+    public var isWindowShut: Bool {
+        guard !isBroken, !isClosed else { return false }
+        return unsafe nghttp2_session_get_remote_window_size(library) <= 0
+    }
+
+    /// Whether it is others' content alone that keeps the stream's from being sent.
+    func isStarved(_ stream: HTTP2ClientStream) -> Bool {
+        guard isWindowShut, !stream.state.requestEnded else { return false }
+        return unsafe nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
+    }
+
+    /// Whether there is something to write, whatever the room.
+    public var hasOutput: Bool { hasFrames }
+
+    /// Whether nothing will be received or sent any more: the connection is to be closed.
+    public var isFinished: Bool { isSilent }
+
+    /// Begins no more requests. When those under way are over, the connection is finished.
+    public func drain() {
+        guard fault == nil, !isBroken, !isClosed, !isDraining else { return }
+        isDraining = true
+        unsafe nghttp2_submit_goaway(
+            library, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
+    }
+
+    /// Asks the server for a sign of life, which `pingAnswered` tells of (RFC 9113 section 6.7).
+    public func ping() {
+        guard fault == nil, !isBroken, !isClosed, !isTerminating else { return }
+        watch.pinged()
+        unsafe nghttp2_submit_ping(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+    }
+
+    /// The connection is gone: what is open fails, but for responses that have come whole and wait to be taken. Nothing is received
+    /// or sent after it. Not to be called by a stream's method.
+    ///
+    /// - Parameter unsent: how many octets of what `write` gave, the last ones, the server has certainly not got.
+    public func close(unsent: Int = 0) {
+        precondition(!isReading, "a session is not closed within a stream's callback")
+        guard !isClosed else { return }
+        isClosed = true
+        let sent = framed - min(framed, UInt64(restCount + unsent))
+        dropRest()
+        // Not by an iterator: a stream that is notified of a failure may look at the session.
+        for slot in streams.indices where streams[slot].state.isOnWire {
+            let stream = streams[slot]
+            let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent
+            leaveWire(stream, isUnsent ? .unprocessed(.unsent) : fault.map { .connectionFaulted($0) } ?? .disconnected)
+        }
+    }
+
+    /// - Parameter last: the highest stream that the server has processed or will.
+    func serverGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
+        isServerGoing = true
+        for slot in streams.indices where streams[slot].state.isOnWire && !streams[slot].state.isReset {
+            let stream = streams[slot]
+            if unsafe nghttp2_session_get_stream_user_data(library, stream.id) == nil {
+                // nghttp2 has made nothing of it yet, and would keep it until its turn to fail.
+                fail(stream, .unprocessed(.goingAway), .cancel)
+            } else if stream.id > last, !stream.state.isComplete {
+                // nghttp2 closes it when this is over. A server that has begun to answer all the same contradicts itself.
+                deafen(stream)
+                touch(stream)
+                stream.failed(stream.state.isAnswered ? .reset(.refusedStream) : .unprocessed(.goingAway))
+            }
+        }
+        handler.serverGoesAway(code)
+    }
+}
+
+/// The user of an HTTP/2 client connection: makes its streams, and receives the events that concern all of them.
+///
+/// The session refers to it and does not keep it alive: the handler owns the session.
+open class HTTP2ClientHandler {
+    public init() {}
+
+    /// A stream is needed: a new object, which the session keeps and uses for one request after the other.
+    open func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { HTTP2ClientStream(pool: pool) }
+    /// The server takes no more requests on this connection (GOAWAY): `open` fails from now on. Those it has not processed have
+    /// failed as `unprocessed` when the call returns; the others go on.
+    open func serverGoesAway(_ code: HTTP2ErrorCode) {}
+    /// There may be room for more requests, or for fewer: the server's settings have come, or a stream has ended.
+    open func capacityChanged() {}
+    /// The server has answered `ping`.
+    open func pingAnswered() {}
+}
+
+/// From what a stream sends to nghttp2.
+extension HTTP2ClientSession {
+    /// Begins a request.
+    ///
+    /// - Parameters:
+    ///   - scheme: `https`, or `http` on a connection without TLS.
+    ///   - authority: host and port, as in Host.
+    ///   - endsStream: whether no content follows.
+    ///   - target: appends path and query.
+    ///   - fields: appends the fields as lines, as for HTTP/1.1. Those of one connection, and Host, are left out; names are
+    ///     sent in lower case.
+    public func open(
+        _ method: Method, scheme: StaticString, authority: Span<UInt8>, endsStream: Bool,
+        target: (inout ByteBuffer) -> Void, fields: (inout ByteBuffer) -> Void
+    ) throws(HTTP2OpenFailure) -> HTTP2ClientStream {
+        guard mayOpen else { throw .closing }
+        guard capacity > 0 else { throw .noRoom }
+        defer { scratch.removeAll() }
+        scratch.removeAll()
+        scratch.append(authority)
+        target(&scratch)
+        let targetEnd = scratch.count
+        fields(&scratch)
+        guard !scratch.overflowed else { throw .headTooLarge }
+        let stream = takeStream()
+        var provider = unsafe nghttp2_data_provider()
+        unsafe provider.read_callback = readRequestContent
+        let user = unsafe Unmanaged.passUnretained(stream).toOpaque()
+        var id: Int32 = 0
+        unsafe fieldList.withRequest(
+            method.name, scheme, in: scratch.readable, authorityEnd: authority.count, targetEnd: targetEnd
+        ) { list in
+            id =
+                unsafe endsStream
+                ? nghttp2_submit_request(library, nil, list.baseAddress, list.count, nil, user)
+                : nghttp2_submit_request(library, nil, list.baseAddress, list.count, &provider, user)
+        }
+        guard id > 0 else {
+            idle.append(stream.slot)
+            // Out of memory, or of numbers.
+            throw .closing
+        }
+        stream.id = id
+        stream.state.isOnWire = true
+        stream.state.isHead = method == .head
+        stream.state.isEnding = endsStream
+        openStreams += 1
+        streamsOnWire += 1
+        requestCount += 1
+        watch.requestBegan()
+        return stream
+    }
+
+    /// - Returns: an object that serves no request.
+    private func takeStream() -> HTTP2ClientStream {
+        if let slot = idle.popLast() {
+            streams[slot].state = ClientStreamState()
+            return streams[slot]
+        }
+        let stream = handler.makeStream(pool)
+        stream.slot = streams.count
+        stream.session = self
+        streams.append(stream)
+        return stream
+    }
+
+    /// There is content or the end again.
+    func resume(_ stream: HTTP2ClientStream) {
+        guard stream.state.isDeferred, !isClosed else { return }
+        stream.state.isDeferred = false
+        unsafe nghttp2_session_resume_data(library, stream.id)
+    }
+
+    /// nghttp2 asks for content to be framed.
+    ///
+    /// - Returns: how much was written to `room`, or NGHTTP2_ERR_DEFERRED.
+    func produce(
+        _ stream: HTTP2ClientStream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
+    ) -> Int {
+        let count = min(stream.output.count, room.count)
+        if count > 0 {
+            unsafe stream.output.withUnsafeReadable {
+                _ = unsafe room.update(fromContentsOf: $0.prefix(count))
+            }
+            stream.output.consume(count)
+            if !stream.state.isEnding, !stream.state.isDrained {
+                stream.state.isDrained = true
+                drained.append(stream.slot)
+            }
+        }
+        guard stream.output.isEmpty else { return count }
+        if stream.state.isEnding {
+            stream.output.releaseIfEmpty()
+            flags |= NGHTTP2_DATA_FLAG_EOF.rawValue
+            return count
+        }
+        guard count == 0 else { return count }
+        stream.state.isDeferred = true
+        return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+    }
+
+    /// Resets a stream whose response the requester no longer wants.
+    func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
+        if stream.state.isOnWire, !stream.state.isReset, !stream.state.isComplete { watch.requestCancelled() }
+        deafen(stream)
+        if stream.state.isOnWire { return submitReset(code, on: stream) }
+        // Its response was whole and waited to be taken.
+        if !stream.state.isDelivering { finish(stream) }
+    }
+
+    func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2ClientStream) {
+        guard !isClosed, !isBroken, takeReset() else { return }
+        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
+    }
+}
+
+/// What becomes of responses: from what nghttp2 tells to the methods of `HTTP2ClientStream`.
+extension HTTP2ClientSession {
+    /// More interim responses before one final response are none that a service has a use for.
+    private static var interimLimit: Int { 16 }
+
+    // MARK: - Blocks of fields
+
+    /// A head or trailers begin.
+    func blockBegan(_ stream: HTTP2ClientStream) {
+        isMidBlock = true
+        block.begin()
+        stream.state.isAnswered = true
+        guard !stream.state.isReset else { return }
+        if stream.state.hasHead { return stream.state.hasTrailers = true }
+        stream.headBytes.removeAll()
+        stream.head.reset()
+    }
+
+    func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, for stream: HTTP2ClientStream) {
+        if stream.state.isReset {
+            block.skip(name, value)
+        } else if stream.state.hasTrailers {
+            block.take(name, value, into: &stream.trailers, &stream.trailerBytes)
+        } else {
+            block.take(name, value, into: &stream.head, &stream.headBytes)
+        }
+        // A few octets that decode to a great many.
+        if block.size > 4 * limits.headerList { end(.excess(.headerList)) }
+    }
+
+    func blockEnded(_ stream: HTTP2ClientStream, endsStream: Bool) {
+        isMidBlock = false
+        guard !stream.state.isReset else { return }
+        do throws(MessageFault) {
+            if stream.state.hasTrailers {
+                try block.finishTrailers(endsStream: endsStream)
+                // One that announced content and then has none: `missing` tells.
+                return serverEnded(stream)
+            }
+            let length = try block.finish(&stream.head, isHead: stream.state.isHead, endsStream: endsStream)
+            guard !stream.head.isInterim else { return try countInterim(stream) }
+            stream.state.hasHead = true
+            stream.state.missing = length
+        } catch {
+            return fail(stream, .malformed(error), .protocolError)
+        }
+        // No content is to follow, but the stream continues. What arrives next shows whether that is true; until then
+        // nobody may see a response that may be malformed.
+        stream.state.isHeld = stream.head.framing == .none
+        if endsStream {
+            serverEnded(stream)
+        } else if !stream.state.isHeld {
+            deliverHead(stream)
+        }
+    }
+
+    private func countInterim(_ stream: HTTP2ClientStream) throws(MessageFault) {
+        stream.headBytes.removeAll()
+        stream.state.interimResponses += 1
+        guard stream.state.interimResponses <= Self.interimLimit else { throw .interimResponsesRepeated }
+    }
+
+    private func deliverHead(_ stream: HTTP2ClientStream) {
+        touch(stream)
+        stream.state.isHeld = false
+        stream.responseHead(stream.head, stream.headBytes.readable)
+        stream.headBytes.removeAll()
+    }
+
+    // MARK: - Content
+
+    func contentCame(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
+        guard !stream.state.isReset else { return consumed(content.count, on: stream) }
+        guard stream.state.hasHead else {
+            consumed(content.count, on: stream)
+            return fail(stream, .malformed(.headMissing), .protocolError)
+        }
+        guard let missing = stream.state.missing else { return take(content, on: stream) }
+        guard content.count > missing else {
+            stream.state.missing = missing - UInt64(content.count)
+            return take(content, on: stream)
+        }
+        stream.state.missing = 0
+        take(content.extracting(first: Int(missing)), on: stream)
+        consumed(content.count - Int(missing), on: stream)
+        guard !stream.state.isReset else { return }
+        let isImpossible = stream.head.framing == .none && stream.head.statedLength != 0
+        fail(stream, .malformed(isImpossible ? .contentImpossible : .contentLengthDisagrees), .protocolError)
+    }
+
+    /// Hands content on: of a stated length all but the last octet, which waits for the end of the stream. So a response whose
+    /// content is longer than it says is never complete for anybody.
+    private func take(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
+        guard !content.isEmpty else { return }
+        stream.state.isLastKept = stream.state.missing == 0
+        let free = content.count - (stream.state.isLastKept ? 1 : 0)
+        let isNext = stream.waiting.isEmpty && !stream.state.isFull
+        let taken = isNext && free > 0 ? deliver(content.extracting(first: free), to: stream) : 0
+        // It may have given up meanwhile.
+        guard !stream.state.isReset else { return consumed(content.count, on: stream) }
+        if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
+        consumed(taken, on: stream)
+        if stream.state.isWanted { offer(stream) }
+    }
+
+    /// Offers what has waited.
+    func offer(_ stream: HTTP2ClientStream) {
+        guard !stream.state.isDelivering else {
+            stream.state.isWanted = true
+            return
+        }
+        stream.state.isFull = false
+        while !stream.state.isReset, !stream.state.isFull || stream.state.isWanted, stream.free > 0 {
+            stream.state.isWanted = false
+            let taken = deliver(stream.waiting.front.extracting(first: stream.free), to: stream)
+            stream.waiting.consume(taken)
+            consumed(taken, on: stream)
+        }
+        stream.state.isWanted = false
+        if stream.state.isReset { givenUp(stream) } else { tellEnd(stream) }
+    }
+
+    /// The stream was reset within one of its own callbacks.
+    private func givenUp(_ stream: HTTP2ClientStream) {
+        deafen(stream)
+        if !stream.state.isOnWire, stream.id != 0 { finish(stream) }
+    }
+
+    private func deliver(_ content: Span<UInt8>, to stream: HTTP2ClientStream) -> Int {
+        touch(stream)
+        stream.state.isDelivering = true
+        let taken = stream.receive(content: content)
+        stream.state.isDelivering = false
+        precondition(taken >= 0 && taken <= content.count, "took more than was there")
+        stream.state.isFull = taken < content.count
+        return taken
+    }
+
+    /// Gives the server back as much of its windows: of the connection's alone if nothing more is wanted on the stream.
+    private func consumed(_ count: Int, on stream: HTTP2ClientStream) {
+        guard count > 0, !isClosed, !isBroken else { return }
+        if stream.state.isReset || stream.state.isComplete {
+            unsafe nghttp2_session_consume_connection(library, count)
+        } else {
+            unsafe nghttp2_session_consume(library, stream.id, count)
+        }
+    }
+
+    /// DATA that is all padding: nghttp2 did not report its header.
+    func countPaddingAlone() {
+        if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
+    }
+
+    // MARK: - The end
+
+    /// The server's half of the stream is complete.
+    func serverEnded(_ stream: HTTP2ClientStream) {
+        guard !stream.state.isReset else { return }
+        guard stream.state.hasHead else { return fail(stream, .malformed(.headMissing), .protocolError) }
+        guard stream.state.missing ?? 0 == 0 else {
+            return fail(stream, .malformed(.contentLengthDisagrees), .protocolError)
+        }
+        if stream.state.isHeld { deliverHead(stream) }
+        guard !stream.state.isReset else { return }
+        stream.state.isComplete = true
+        stream.state.isLastKept = false
+        if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
+    }
+
+    private func tellEnd(_ stream: HTTP2ClientStream) {
+        guard stream.state.isComplete, !stream.state.isEndReported, !stream.state.isReset, stream.waiting.isEmpty else {
+            return
+        }
+        touch(stream)
+        stream.state.isEndReported = true
+        if stream.state.hasTrailers {
+            stream.state.isDelivering = true
+            stream.responseTrailers(stream.trailers, stream.trailerBytes.readable)
+            stream.state.isDelivering = false
+            guard !stream.state.isReset else { return givenUp(stream) }
+        }
+        stream.state.isReset = true
+        stream.responseEnded()
+        guard stream.state.isOnWire else { return finish(stream) }
+        // What remains of the request nobody needs any more (RFC 9113 section 8.1), and half of one is not to look like a whole one.
+        if !stream.state.requestEnded { submitReset(.cancel, on: stream) }
+    }
+
+    /// There will be no response: the stream is reset with `code`.
+    func fail(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure, _ code: HTTP2ErrorCode) {
+        deafen(stream)
+        submitReset(code, on: stream)
+        touch(stream)
+        stream.failed(failure)
+    }
+
+    /// Nothing of the stream is to be heard any more, and what waits is wanted by nobody.
+    func deafen(_ stream: HTTP2ClientStream) {
+        stream.state.isReset = true
+        // A callback of the stream that is under way notices this when it returns.
+        guard !stream.state.isDelivering else { return }
+        consumed(stream.waiting.count, on: stream)
+        stream.waiting.removeAll()
+    }
+
+    /// nghttp2 has closed the stream.
+    func wireClosed(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
+        let failure: HTTP2StreamFailure
+        if stream.state.headEnd == 0 {
+            failure = .unprocessed(isServerGoing ? .goingAway : .unsent)
+        } else if code == .refusedStream, !stream.state.isAnswered {
+            failure = .unprocessed(.refused)
+        } else {
+            failure = .reset(code)
+        }
+        leaveWire(stream, failure)
+    }
+
+    /// The stream is over but for what of its response waits to be taken.
+    ///
+    /// - Parameter failure: what it means where no complete response has come.
+    func leaveWire(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure) {
+        stream.state.isOnWire = false
+        streamsOnWire -= 1
+        stream.output.removeAll()
+        if !stream.state.isReset {
+            if stream.state.isComplete, !stream.state.isEndReported { return }
+            if !stream.state.isComplete {
+                deafen(stream)
+                touch(stream)
+                stream.failed(failure)
+            }
+        }
+        finish(stream)
+    }
+
+    /// Nothing is sent or received on the stream, and nothing waits.
+    func finish(_ stream: HTTP2ClientStream) {
+        deafen(stream)
+        stream.state.isReset = true
+        touch(stream)
+        openStreams -= 1
+        stream.headBytes.removeAll()
+        stream.trailers.fields.removeAll(keepingCapacity: true)
+        stream.trailerBytes.removeAll()
+        stream.output.removeAll()
+        stream.ended()
+        stream.id = 0
+        if !isClosed { handler.capacityChanged() }
+    }
+}
