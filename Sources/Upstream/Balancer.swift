@@ -1,16 +1,15 @@
 internal import EventLoop
 
-/// Chooses the server of a request among those that are well and have room. A value, without memory of its own but for
-/// whose turn it is.
+/// The choice of a request's server among the healthy ones with room. A value whose only state is the turn.
 struct Balancer {
     private let balance: Balance
-    /// Requests that one server may have under way.
+    /// The maximum number of requests in flight at one server.
     private let limit: Int
-    /// The same while there are others: one that hangs must not hold all connections there are.
+    /// The same limit while other servers exist: a server that hangs must not hold all connections.
     private let share: Int
     private var turn = 0
 
-    /// A server is not taken for full below this, whatever the others have.
+    /// The number of requests below which a server is not considered full, whatever the load of the others.
     private static let lightLoad = 8
 
     init(_ balance: Balance, limit: Int, share: Int) {
@@ -19,10 +18,12 @@ struct Balancer {
         self.share = min(share, limit)
     }
 
+    /// Chooses a server.
+    ///
     /// - Parameters:
-    ///   - key: whose request it is; equal ones stay together where devices are distinguished.
+    ///   - key: the client's key. Equal keys stay together where devices are distinguished.
     ///   - tried: the servers that have failed this request already.
-    /// - Returns: nil if all servers that are left have as many requests as they may.
+    /// - Returns: nil if all remaining servers have as many requests as they may.
     mutating func choose(
         among servers: [ServerState], for key: UInt64, tried: ServerSet = ServerSet(), at now: Instant
     ) -> Int? {
@@ -38,9 +39,9 @@ struct Balancer {
                 unresolved.insert(place)
             }
         }
-        // Nothing better is known then than all of them: their checks, or we, may be wrong.
+        // No choice is better than all of them: their checks, or our own, may be wrong.
         var open = usable.isEmpty ? others : usable
-        // Who asks there learns at once that there is nobody to ask; who has learnt something worse already keeps that.
+        // A call there fails at once for lack of an address; a call that has failed otherwise keeps that failure.
         if open.isEmpty, tried.isEmpty { open = unresolved }
         let candidates = Self.below(open.count > 1 ? share : limit, open, servers)
         guard !candidates.isEmpty else { return nil }
@@ -50,7 +51,7 @@ struct Balancer {
             case .leastConnections: leastBusy(candidates, servers)
             case .device: wanted(by: key, candidates, servers)
             }
-        // A request that comes back from a failed server does not advance the turn: otherwise every request would meet
+        // A request that returns from a failed server does not advance the turn: otherwise every request would meet
         // that server first.
         guard tried.isEmpty else { return chosen }
         turn = balance == .leastConnections ? (chosen + 1) % servers.count : (turn + 1) & 0xffff_ffff
@@ -67,7 +68,7 @@ struct Balancer {
         return result
     }
 
-    /// Of equals, the next one in turn.
+    /// Returns the least busy server. Of equals, it is the next one in turn.
     private func leastBusy(_ candidates: ServerSet, _ servers: [ServerState]) -> Int {
         var best = candidates.first(from: turn)
         for offset in 1..<max(servers.count, 2) {
@@ -77,8 +78,10 @@ struct Balancer {
         return best
     }
 
-    /// Rendezvous hashing with bounded loads: the server that wants the key most, unless it has a quarter more than its part
-    /// of all requests; then the next. When a server leaves, its keys go to all others, and no other key moves.
+    /// Chooses a server by rendezvous hashing with bounded loads.
+    ///
+    /// The server with the highest weight wins, unless it has a quarter more than its part of all requests; then the
+    /// next one does. When a server leaves, its keys go to all others, and no other key moves.
     private func wanted(by key: UInt64, _ candidates: ServerSet, _ servers: [ServerState]) -> Int {
         var total = 0
         var rest = candidates
@@ -98,19 +101,19 @@ struct Balancer {
     }
 }
 
-/// By what rule a request's server is chosen.
+/// The rule that chooses a request's server.
 public enum Balance: Sendable {
-    /// Each in turn.
+    /// Each server in turn.
     case roundRobin
-    /// The one with the fewest requests under way.
+    /// The server with the fewest requests in flight.
     case leastConnections
-    /// The same one for the same device, for as long as it can be used.
+    /// The same server for the same device, for as long as it is usable.
     case device
 }
 
-/// Some of an upstream's servers, by their places: one word, so that choosing costs no memory.
+/// A set of an upstream's servers by index, stored in one word, so that a choice allocates nothing.
 struct ServerSet: Equatable {
-    /// Servers of one upstream at most.
+    /// The maximum number of servers of an upstream.
     static let limit = 64
 
     private var bits: UInt64 = 0
@@ -121,17 +124,17 @@ struct ServerSet: Equatable {
     func contains(_ place: Int) -> Bool { bits & 1 << UInt64(place) != 0 }
     mutating func insert(_ place: Int) { bits |= 1 << UInt64(place) }
 
-    /// The lowest place; the set must not be empty.
+    /// The lowest index. The set must not be empty.
     var first: Int { bits.trailingZeroBitCount }
     mutating func removeFirst() { bits &= bits &- 1 }
 
-    /// The lowest place from `start` on, and if there is none, the lowest.
+    /// Returns the lowest index from `start` on, or the lowest one if there is none.
     func first(from start: Int) -> Int {
         let upper = bits & (UInt64.max << UInt64(start))
         return upper == 0 ? first : upper.trailingZeroBitCount
     }
 
-    /// The place that `position` others stand before.
+    /// Returns the index with `position` lower members.
     func place(at position: Int) -> Int {
         var rest = self
         for _ in 0..<position { rest.removeFirst() }
@@ -139,18 +142,18 @@ struct ServerSet: Equatable {
     }
 }
 
-/// One server as the balancer sees it: what is under way there, and how it fares.
+/// The state of one server for the balancer: its load and its health.
 struct ServerState {
-    /// Of the configured name, so that workers, restarts and other gateways choose alike.
+    /// The hash of the configured name, so that workers, restarts and other gateways choose alike.
     let identity: UInt64
-    /// Requests under way.
+    /// The number of requests in flight.
     var busy = 0
     var health: ServerHealth
-    /// Whether any address of it is known.
+    /// Whether an address of the server is known.
     var isResolved: Bool
 
     init(name: String, health: ServerHealth, isResolved: Bool = true) {
-        // FNV-1a, spread over all bits: no hash of Swift's is the same in the next process.
+        // FNV-1a, spread over all bits: Swift's hashes differ from process to process.
         identity = Self.spread(name.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0100_0000_01b3 })
         self.health = health
         self.isResolved = isResolved
@@ -158,20 +161,20 @@ struct ServerState {
 
     func standing(at now: Instant) -> ServerCondition { isResolved ? health.standing(at: now) : .unresolved }
 
-    /// Whether it may get a request now, as far as it is known to be well.
-    func isUsable(at now: Instant) -> Bool {
+    /// Returns whether the server may get a request now, according to its health.
+    fileprivate func isUsable(at now: Instant) -> Bool {
         switch standing(at: now) {
         case .usable: true
-        // One at a time, until one has succeeded.
+        // One request at a time, until one has succeeded.
         case .onProbation: busy == 0
         case .ejected, .unhealthy, .unresolved: false
         }
     }
 
-    /// How much a key wants this server: the highest of all servers wins (rendezvous hashing).
-    func weight(of key: UInt64) -> UInt64 { Self.spread(key ^ identity) }
+    /// Returns the weight of this server for a key. The highest of all servers wins (rendezvous hashing).
+    fileprivate func weight(of key: UInt64) -> UInt64 { Self.spread(key ^ identity) }
 
-    /// The finalizer of SplitMix64: each bit of the result depends on every bit.
+    /// Applies the finalizer of SplitMix64, in whose result each bit depends on every bit.
     private static func spread(_ value: UInt64) -> UInt64 {
         var mixed = value &+ 0x9e37_79b9_7f4a_7c15
         mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9

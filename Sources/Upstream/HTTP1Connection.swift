@@ -3,24 +3,24 @@ internal import EventLoop
 internal import HTTP
 internal import TLS
 
-/// One connection that speaks HTTP/1.1: calls in turn.
+/// A connection that speaks HTTP/1.1 and carries one call at a time.
 ///
-/// What is sent is in `HTTP1Connection+Sending`, what comes in `HTTP1Connection+Receiving`, what is no HTTP any more in
-/// `HTTP1Connection+Tunnel`.
+/// After the server has switched protocols, it is a tunnel: bytes go both ways until one side ends, and no other call
+/// follows. The client's side limits the time without traffic.
 public final class HTTP1Connection: UpstreamConnection {
     enum Phase {
         case idle
         case head
         case content
-        /// The server has switched protocols, and the call takes its bytes as they are.
+        /// The server has switched protocols, and the call gets its bytes unchanged.
         case tunnel
     }
 
-    /// Of the call under way. While connecting, the call waits for that.
+    /// The phase of the call in flight. While connecting, the call waits.
     var phase = Phase.head
     var call: UpstreamCall?
-    /// Of the response under way.
-    var interimResponses = 0
+    /// The number of interim responses before the response in flight.
+    private var interimResponses = 0
     var input: ByteBuffer {
         @inline(__always) _read {
             var borrowed = keptInput.borrow()
@@ -34,7 +34,7 @@ public final class HTTP1Connection: UpstreamConnection {
         }
     }
     private var keptInput: Borrowable<ByteBuffer>
-    var parser: ResponseHeadParser {
+    private var parser: ResponseHeadParser {
         @inline(__always) _read {
             var borrowed = keptParser.borrow()
             defer { keptParser.end(&borrowed) }
@@ -47,20 +47,20 @@ public final class HTTP1Connection: UpstreamConnection {
         }
     }
     private var keptParser: Borrowable<ResponseHeadParser>
-    /// Of the response under way, while it has not come whole. Then it is kept for its room.
+    /// The head of the response in flight. Kept afterwards for its capacity.
     var head = ResponseHead()
-    /// Whether that response, once complete, leaves the connection to the next call.
-    var allowsAnotherCall = false
-    var decoder = ContentDecoder(.none, extensions: .ignored)
-    /// The content of the request goes in chunks.
-    var isChunked = false
-    /// The request has been written to `output` to its end.
+    /// Whether the connection can serve another call after that response.
+    private var allowsAnotherCall = false
+    private var decoder = ContentDecoder(.none, extensions: .ignored)
+    /// Whether the content of the request is chunked.
+    private var isChunked = false
+    /// Whether the whole request has been written to `output`.
     var isRequestComplete = false
-    var isResponseHeld = false
-    /// The server takes nothing at the moment; its time for that runs.
-    var isBlocked = false
+    private var isResponseHeld = false
+    /// Whether the server accepts nothing at present, while its timeout runs.
+    private var isBlocked = false
     private var isWorking = false
-    /// Cancelled in the middle of an event, where buffers are in use: the connection is closed at its end.
+    /// Whether the call was cancelled within an event that uses the buffers. The connection is closed at its end.
     private(set) var isCancelled = false
     private static let readsPerEvent = 4
 
@@ -70,7 +70,7 @@ public final class HTTP1Connection: UpstreamConnection {
         super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
     }
 
-    // MARK: - For the call
+    // MARK: - Interface for the call
 
     func begin(_ call: UpstreamCall) {
         self.call = call
@@ -83,32 +83,32 @@ public final class HTTP1Connection: UpstreamConnection {
         if phase == .idle {
             phase = .head
             wantRead(true)
-            // The server owes nothing yet: `writeOutput` says from when on it does.
+            // The server owes nothing yet; `writeOutput` starts its timeout.
             clearDeadline()
         }
     }
 
-    /// Sends what is in `output`.
+    /// Sends the content of `output`.
     ///
     /// - Parameter isComplete: whether the request ends with it.
     func send(isComplete: Bool) {
         if isComplete { isRequestComplete = true }
-        // Within an event, `flush` sees for itself that there is more.
+        // Within an event, `flush` notices by itself.
         guard !isConnecting, !isWorking, let call = enter() else { return }
         flush()
         leave(call)
     }
 
-    /// Takes response content again.
+    /// Continues to pass on response content.
     func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
         if phase != .tunnel { awaitContent() }
-        // In an event of its own: the caller is in the middle of its client's.
+        // In an event of its own: the caller is within an event of its client.
         readAgain()
     }
 
-    /// Gives up the call: the connection is in the middle of something and of no more use.
+    /// Cancels the call. Its connection is in the middle of a message, and is closed.
     func cancel() {
         _ = detachCall()
         if isWorking { isCancelled = true } else { discard() }
@@ -125,12 +125,12 @@ public final class HTTP1Connection: UpstreamConnection {
             isWriteWaitingToRead = false
             flush()
         }
-        // What was held back while the client was slow.
+        // The bytes held back while the client was slow.
         if !input.isEmpty { advance() }
         for _ in 0..<Self.readsPerEvent {
             guard mayReceive, receive() else { return }
         }
-        // What TLS has read ahead makes no socket readable.
+        // Bytes that TLS has read ahead make no socket readable.
         if mayReceive, transport.hasBufferedInput { readAgain() }
     }
 
@@ -148,13 +148,13 @@ public final class HTTP1Connection: UpstreamConnection {
         }
         if isReadWaitingToWrite {
             isReadWaitingToWrite = false
-            // In an event of its own, in the turn of what reads.
+            // In an event of its own, in the order of reading.
             readAgain()
         }
         flush()
     }
 
-    /// The request goes out.
+    /// Sends the request.
     override func established() {
         wantRead(true)
         clearDeadline()
@@ -168,8 +168,8 @@ public final class HTTP1Connection: UpstreamConnection {
         if isConnecting { connectOverdue() } else { fail(.responseTimeout) }
     }
 
-    /// Begins an event of the call under way. Without one there is nothing to be heard but the end: a server that speaks
-    /// without being asked cannot be trusted with the next call either.
+    /// Begins an event of the call in flight. Without a call, only the end is acceptable: a server that sends
+    /// unrequested bytes cannot be trusted with the next call.
     private func enter() -> UpstreamCall? {
         guard let call else {
             discard()
@@ -179,14 +179,15 @@ public final class HTTP1Connection: UpstreamConnection {
         return call
     }
 
-    /// Ends an event: the call may now write to its client.
+    /// Ends an event. The call may now write to its client.
     private func leave(_ call: UpstreamCall) {
         isWorking = false
         if isCancelled, isOpen { discard() }
         call.finishEvent()
     }
 
-    /// Not one byte of the request was sent, so another socket gets all of them: of the same server, or of the next.
+    /// Continues after a failure before the first byte. Another socket gets the whole request: of the same server, or
+    /// of the next one.
     override func notSent(_ failure: UpstreamFailure) {
         do throws(UpstreamFailure) {
             if !isConnecting { limitConnecting() }
@@ -211,8 +212,8 @@ public final class HTTP1Connection: UpstreamConnection {
         return call
     }
 
-    func finish(keeping isKept: Bool) {
-        // Looked at once: what is unowned is counted at each look.
+    private func finish(keeping isKept: Bool) {
+        // Only one look-up: access to an unowned reference is counted.
         let pool = pool
         guard let call = detachCall(from: pool) else { return }
         callsServed += 1
@@ -232,10 +233,10 @@ public final class HTTP1Connection: UpstreamConnection {
         let hasEnded = failure == .disconnected || failure.kind == .tls
         if !hasSent, hasEnded || failure == .answeredInHTTP2(server: place) { return notSent(failure) }
         let isUnanswered = hasEnded && phase == .head && input.isEmpty && interimResponses == 0
-        // A server may close a connection that was long unused, whatever is on its way there, or whose request does not come to
-        // its end: no fault of it, and a client that dawdles must not have it ejected.
+        // A server may close a long unused connection at any time, and a connection whose request remains incomplete.
+        // This is no failure of the server, and a slow client must not have it ejected.
         let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && callsServed > 0
-        // A tunnel was granted, and that is all a server is judged by.
+        // A server that grants a tunnel has succeeded, whatever follows.
         if !isExcused, phase != .tunnel { pool.failed(server, failure, isCheck: isCheck) }
         end(failure, isUnanswered: isUnanswered)
     }
@@ -253,8 +254,8 @@ public final class HTTP1Connection: UpstreamConnection {
         close()
     }
 
-    /// Closes the connection for good. In the middle of a request it is broken: there are servers that take its end for
-    /// the end of the content, close_notify or not.
+    /// Closes the connection for good. In the middle of a request the connection is reset: some servers take its end
+    /// for the end of the content, with or without close_notify.
     override func discard() {
         guard isOpen else { return }
         if !isRequestComplete || !output.isEmpty { breakOnClose() } else { transport.sendCloseNotify() }
@@ -265,22 +266,25 @@ public final class HTTP1Connection: UpstreamConnection {
     }
 }
 
-/// The response on its way in.
+// MARK: - Receiving
+
 extension HTTP1Connection {
-    /// More interim responses before one final response are none that a service has a use for.
+    /// The maximum number of interim responses before one final response. No service needs more.
     private static var interimLimit: Int { 16 }
 
-    /// Reads once and passes on what came. - Returns: whether there may be more at once.
+    /// Reads once and passes on the bytes.
+    ///
+    /// - Returns: whether more may be available at once.
     func receive() -> Bool {
         let (step, room) = transport.fill(&input, from: self)
         guard room > 0 else { return false }
         switch step {
-        // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
+        // Nothing was requested yet, so this is no response. It may have been sent ahead, for another client.
         case .done where !hasSent:
             fail(HTTP2Preface.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
         case .done(let count):
             advance()
-            // A read that left room has emptied the socket; the next one would only say so.
+            // A read that left room has emptied the socket; the next one would only confirm that.
             return count == room || transport.hasBufferedInput
         case .wantRead: input.releaseIfEmpty()
         case .wantWrite:
@@ -288,15 +292,15 @@ extension HTTP1Connection {
             waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
         case .endOfStream where phase == .tunnel: endTunnelInput()
-        // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
-        // a connection off, and what came is not all there is (RFC 9112 section 9.8).
+        // This includes content until the end of the connection without close_notify: anybody on the path can cut a
+        // connection off, and the content may be incomplete (RFC 9112 section 9.8).
         case .endOfStream, .failed(.disconnected): fail(.disconnected)
         case .failed(let failure): fail(tlsFailure(failure))
         }
         return false
     }
 
-    func advance() {
+    private func advance() {
         while isOpen, !isResponseHeld, let call {
             switch phase {
             case .head:
@@ -309,7 +313,7 @@ extension HTTP1Connection {
         }
     }
 
-    /// What there is where a response begins.
+    /// The result of parsing the beginning of a response.
     private enum ResponseStart {
         case incomplete
         case head(length: Int)
@@ -335,10 +339,13 @@ extension HTTP1Connection {
         }
     }
 
+    /// Parses a head.
+    ///
     /// - Returns: whether there is more to do now.
     private func parseHead(_ call: UpstreamCall) -> Bool {
         let method = call.method
-        // Taken out while it is in use: an access to the property that lasts would be checked for exclusivity, and with it all others.
+        // Moved out during its use: a long access to the property would be checked for exclusivity, and with it all
+        // others.
         var head = ResponseHead()
         swap(&head, &self.head)
         defer { swap(&head, &self.head) }
@@ -358,7 +365,7 @@ extension HTTP1Connection {
             input.consume(length)
             return true
         }
-        // 100 is between us and the server; 103 and others are optional (RFC 9110 section 15.2).
+        // 100 concerns only us and the server; 103 and others are optional (RFC 9110 section 15.2).
         if head.isInterim {
             interimResponses += 1
             guard interimResponses <= Self.interimLimit else {
@@ -375,26 +382,29 @@ extension HTTP1Connection {
         return true
     }
 
-    /// Sets until when the server may take for the next piece of content. One that has answered early and still gets the request
-    /// may wait for the rest of that: then it is the client that is watched. It owes something once it has all of the request,
-    /// and while it takes none of what is there for it.
-    func awaitContent() {
+    /// Sets the deadline for the next piece of content.
+    ///
+    /// A server that has answered early and still gets the request may wait for the rest of it; then the client is
+    /// timed. The server is timed after it has the whole request, and while it accepts no available bytes.
+    private func awaitContent() {
         if isRequestComplete || isBlocked { setDeadline(loop.now + contentTimeout) } else { clearDeadline() }
     }
 
-    /// Whether the head talks of content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3). There are servers that
-    /// send it all the same, a moment later, and it would be taken for the next response.
+    /// Returns whether the head announces content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3).
+    /// Some servers send it nevertheless a moment later, and it would be taken for the next response.
     private static func mayBeFollowedByContent(_ head: ResponseHead, answering method: Method?) -> Bool {
         guard head.framing == .none else { return false }
         if head.statesChunked { return true }
         return method == .head ? head.statedLength != 0 : (head.statedLength ?? 0) > 0
     }
 
+    /// Passes on content.
+    ///
     /// - Returns: whether there is more to do now.
     private func pushContent(_ call: UpstreamCall) -> Bool {
-        // A copy while it is in use: an access to the property that lasts would be checked for exclusivity every time.
+        // A copy during its use: a long access to the property would be checked for exclusivity every time.
         var decoder = decoder
-        // The end needs no look at what has come, but whether it is all.
+        // The end depends only on whether everything has arrived.
         guard !decoder.isAtEnd else {
             finish(keeping: allowsAnotherCall && isRequestComplete && output.isEmpty && input.isEmpty)
             return true
@@ -410,7 +420,7 @@ extension HTTP1Connection {
             case .content(let count):
                 input.consume(taken)
                 guard taken == count else {
-                    // The client is slower than the server; the client's own timeouts watch it.
+                    // The client is slower than the server; the client's own timeouts apply.
                     isResponseHeld = true
                     wantRead(false)
                     clearDeadline()
@@ -425,10 +435,10 @@ extension HTTP1Connection {
         return true
     }
 
-    /// Finds out what the first of the bytes are, and passes them on if they are content.
+    /// Parses the first bytes, and passes them on if they are content.
     ///
-    /// - Returns: what they are, and how much content was taken. What throws would keep the compiler from seeing through the access to
-    ///   what has come.
+    /// - Returns: the kind of the bytes, and the amount of content taken. Errors are returned, because a throwing
+    ///   function would keep the compiler from optimising the access to the input.
     private static func pass(
         _ bytes: Span<UInt8>, to call: UpstreamCall, _ decoder: inout ContentDecoder
     ) -> Result<(step: ContentDecoder.Step, taken: Int), MessageFault> {
@@ -442,27 +452,28 @@ extension HTTP1Connection {
 
     // MARK: - Unused connections
 
-    /// Whether it can serve the next call: nothing has come from the server, not even the end.
+    /// Whether the connection can serve the next call: nothing has arrived from the server, not even the end.
     var isReusable: Bool {
         if transport.isPlain { return isQuiet }
-        // Of a record that is there in part, nobody knows what it will be.
+        // The kind of an incomplete record is unknown.
         return readUnasked() && !transport.hasBufferedInput
     }
 
-    /// Takes in what a server may send over TLS whenever it likes: tickets and key updates (RFC 8446 section 4.6). Only TLS can
-    /// tell these from an answer that nobody has asked for.
+    /// Reads records that a server may send over TLS at any time: tickets and key updates (RFC 8446 section 4.6). Only
+    /// TLS distinguishes these from an unrequested response.
     ///
-    /// - Returns: whether that is all that came.
-    func readUnasked() -> Bool {
+    /// - Returns: whether nothing else has arrived.
+    private func readUnasked() -> Bool {
         guard !transport.isPlain, case .wantRead = transport.read(from: self, into: &input) else { return false }
         input.releaseIfEmpty()
         return true
     }
 }
 
-/// The request on its way out.
+// MARK: - Sending
+
 extension HTTP1Connection {
-    // MARK: - For the call
+    // MARK: - Interface for the call
 
     func writeHead(
         _ request: OutgoingRequest, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>,
@@ -477,10 +488,14 @@ extension HTTP1Connection {
         return false
     }
 
-    /// Chunks leave room for the last one, so that the end never waits for room alone.
+    /// The room for content. Chunks leave room for the last one, so that the end never waits for room alone.
     var contentRoom: Int { isChunked ? max(0, output.chunkRoom - ByteBuffer.lastChunkLength) : output.room }
 
-    /// - Parameter first: a byte that was kept back; with what follows it no more than `contentRoom`.
+    /// Writes content.
+    ///
+    /// - Parameters:
+    ///   - first: a byte that was kept back. Together with the content it must not exceed `contentRoom`.
+    ///   - content: the content that follows the byte.
     func write(_ first: UInt8?, _ content: Span<UInt8>) {
         guard !isChunked else { return output.appendChunk(first, content) }
         if let first { output.append(first) }
@@ -494,11 +509,13 @@ extension HTTP1Connection {
     func flush() {
         repeat {
             guard writeOutput() else { return }
-            // The call may fill `output` again at once: within this event nobody else would send that.
+            // The call may fill `output` again at once: within this event nothing else would send it.
             if !isRequestComplete { call?.requestSpaceAvailable() }
         } while !output.isEmpty && isOpen && !isCancelled
     }
 
+    /// Writes the output to the socket.
+    ///
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
         let (outcome, taken) = transport.drain(&output, to: self)
@@ -510,7 +527,8 @@ extension HTTP1Connection {
         case .all: break
         case .wantWrite, .wantRead:
             waitToWrite(outcome == .wantRead ? .wantRead : .wantWrite)
-            // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
+            // The timeout counts from the last byte that the server accepted. A server whose response waits for the
+            // client is excused.
             if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
             isBlocked = true
             return false
@@ -519,8 +537,8 @@ extension HTTP1Connection {
             return false
         }
         wantWrite(isReadWaitingToWrite)
-        // The server's time to answer begins when it has the request. While the client is still sending, it is the client
-        // that is watched: a slow network is not the server's fault.
+        // The server's time to answer begins when it has the request. While the client is still sending, the client is
+        // timed: a slow network is not the server's fault.
         switch phase {
         case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
         case .content: if !isResponseHeld { awaitContent() }
@@ -531,9 +549,9 @@ extension HTTP1Connection {
     }
 
     private func writeFailed() {
-        // A kept connection that the server has closed meanwhile, noticed in time.
+        // The server has closed a kept connection in the meantime, and the closure was noticed in time.
         guard hasSent else { return notSent(.disconnected) }
-        // The server may have answered before it closed (a refusal of a large request): read that first.
+        // The server may have answered before it closed, such as with a refusal of a large request. Read that first.
         output.removeAll()
         wantWrite(false)
         isRequestComplete = false
@@ -542,13 +560,14 @@ extension HTTP1Connection {
     }
 }
 
-/// A connection whose server has switched protocols: bytes both ways, until one side ends. It serves no other call after that.
-///
-/// Nothing is waited for but that the server takes what there is: how long nothing may be said, the client's side knows.
+// MARK: - The tunnel
+
 extension HTTP1Connection {
-    /// - Returns: whether the connection is a tunnel now; it has failed otherwise.
-    func beginTunnel(_ call: UpstreamCall, _ head: ResponseHead, headLength: Int) -> Bool {
-        // An answer to what has not been asked in full yet is none.
+    /// Turns the connection into a tunnel.
+    ///
+    /// - Returns: whether it is a tunnel now; otherwise the call has failed.
+    private func beginTunnel(_ call: UpstreamCall, _ head: ResponseHead, headLength: Int) -> Bool {
+        // A response to an incomplete request is invalid.
         guard isRequestComplete, output.isEmpty else {
             fail(.unexpectedUpgrade)
             return false
@@ -565,31 +584,33 @@ extension HTTP1Connection {
         return true
     }
 
-    func pushTunnel(_ call: UpstreamCall) {
+    private func pushTunnel(_ call: UpstreamCall) {
         guard !input.isEmpty else { return }
         let count = input.count
         let taken = call.responseContent(input.readable)
         input.consume(taken)
-        // A tunnel that is quiet holds no block.
+        // A tunnel without traffic holds no block.
         guard taken < count else { return input.releaseIfEmpty() }
-        // The client is slower than the server; the client's own timeouts watch it.
+        // The client is slower than the server; the client's own timeouts apply.
         isResponseHeld = true
         wantRead(false)
     }
 
-    /// The server has ended its side. What it said before has been passed on: nothing is read while something is held.
-    func endTunnelInput() {
+    /// Handles the end of the server's side. All earlier bytes have been passed on: nothing is read while bytes are
+    /// held.
+    private func endTunnelInput() {
         wantRead(false)
         call?.tunnelEnded()
     }
 
-    /// All that was written has left.
-    func tunnelSent() {
+    /// Continues after everything was sent.
+    private func tunnelSent() {
         clearDeadline()
         if isRequestComplete { endSending() }
     }
 
-    /// In a tunnel: `output` is still sent, nothing comes after it, and the server is notified of the end.
+    /// Ends our side of a tunnel: `output` is still sent, nothing comes after it, and the server is notified of the
+    /// end.
     func finishSending() {
         guard phase == .tunnel, isOpen, !isRequestComplete else { return }
         isRequestComplete = true

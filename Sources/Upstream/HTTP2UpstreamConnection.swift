@@ -3,46 +3,47 @@ internal import EventLoop
 internal import HTTP
 internal import TLS
 
-/// One connection that speaks HTTP/2: many calls at once, each an `UpstreamStream`.
+/// A connection that speaks HTTP/2 and carries many calls at once, each an `UpstreamStream`.
 ///
-/// `HTTP2ClientSession` reads and makes the frames. Here is what the connection's streams have in common: how it begins, whom it
-/// serves, and the end. Bytes in and out are in `HTTP2UpstreamConnection+Bytes`, time is in `HTTP2UpstreamConnection+Time`.
+/// `HTTP2ClientSession` reads and writes the frames. This class has what the connection's streams share: its beginning,
+/// its bytes, its timeouts, and its end.
 ///
-/// No call is begun before the server has sent its SETTINGS (RFC 9113 section 3.4): who speaks something else is found out before it
-/// gets a byte of a request, and who admits few streams is not sent more.
+/// No call begins before the server has sent its SETTINGS (RFC 9113 section 3.4). So a server that speaks another
+/// protocol gets no byte of a request, and a server that admits few streams gets no more.
 final class HTTP2UpstreamConnection: UpstreamConnection {
-    /// Of the socket there is now; nil until it is connected.
+    /// The session on the present socket. Nil until it is connected.
     private(set) var session: HTTP2ClientSession?
     private let handler = UpstreamStreamHandler()
     var input: ByteBuffer
-    /// Calls that wait for the server's SETTINGS.
+    /// The calls that wait for the server's SETTINGS.
     private var waiting: [UpstreamCall] = []
-    /// Those under way, and objects for the next ones.
+    /// The streams in flight, followed by objects for the next ones.
     private(set) var active: [UpstreamStream] = []
     private var spare: [UpstreamStream] = []
-    /// Streams whose client takes content again.
+    /// The streams whose client takes content again.
     private var resumed: [UpstreamStream] = []
-    /// Calls are begun at once.
+    /// Whether calls begin at once.
     private var hasBegun = false
-    /// Nobody uses it.
+    /// Whether no call uses the connection.
     var isIdle = false
-    /// It gets no more calls.
+    /// Whether the connection gets no more calls.
     private(set) var isRetired = false
-    /// In the middle of an event; the connection is closed, if it has to be, at its end.
+    /// Whether an event is being handled. The connection is closed at its end if necessary.
     private var isWorking = false
     private var isWorkDue = false
-    /// Why it is to be closed at the end of the event.
+    /// The reason to close the connection at the end of the event.
     private(set) var loss: UpstreamFailure?
-    /// The server has been judged by its end already.
+    /// Whether the end has already been counted for or against the server.
     private var isEndJudged = false
-    /// When something came last; 0 while nothing has.
+    /// The time of the last received bytes. 0 if there were none.
     var lastReceived = Instant(nanoseconds: 0)
-    /// Until when the server has to take something of what was written.
-    var outputEnd: Instant?
-    var idleEnd: Instant?
-    /// When it gets no more calls, since the server has taken no content on it for long; nil while its window is open.
-    var shutEnd: Instant?
-    /// As it was set last: never later than anything that is waited for.
+    /// The deadline for the server to accept some of the output.
+    private var outputEnd: Instant?
+    private var idleEnd: Instant?
+    /// The time from which the connection gets no more calls, because the server has long accepted no content on it.
+    /// Nil while its window is open.
+    private var shutEnd: Instant?
+    /// The deadline set last, which is never later than any event that is awaited.
     private var deadline = Instant(nanoseconds: .max)
 
     override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
@@ -51,7 +52,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         handler.owner = self
     }
 
-    // MARK: - How it begins
+    // MARK: - The beginning
 
     override func established() {
         if case .tls(let stream) = transport, !stream.hasAgreedOnHTTP2 {
@@ -70,9 +71,9 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     }
 
     /// Whether the server has shown that it speaks HTTP/2.
-    var isGreeted: Bool { session?.isGreeted == true }
+    private var isGreeted: Bool { session?.isGreeted == true }
 
-    /// Nothing of any call was sent: the next address, or for each of the calls the next server.
+    /// Continues after a failure before the first byte: with the next address, or for each call with the next server.
     override func notSent(_ failure: UpstreamFailure) {
         session = nil
         hasBegun = false
@@ -87,7 +88,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
             discard()
             let calls = waiting
             waiting = []
-            // One that waited may have been given up by what another one did.
+            // One call may have ended another that waited.
             for call in calls where call.awaited === self { leaveWaiting(call, after: error) }
         }
     }
@@ -99,15 +100,15 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         call.finishEvent()
     }
 
-    /// The server's SETTINGS have come, for the first time or again.
+    /// Handles the server's SETTINGS, the first or later ones.
     fileprivate func capacityChanged() { pool.capacityChanged(on: self) }
 
-    /// Begins the calls that have waited, as soon as the server has shown itself.
+    /// Begins the waiting calls once the server has sent its SETTINGS.
     private func beginWaiting() {
         guard isGreeted, !hasBegun else { return }
         guard loss == nil, session?.mayOpen == true else { return notAdmitted() }
         hasBegun = true
-        // A check is of its server alone.
+        // A check concerns its server alone.
         if session?.capacity == 0, !isCheck { pool.admitsNone(server) }
         clearDeadline()
         deadline = Instant(nanoseconds: .max)
@@ -126,10 +127,10 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         }
     }
 
-    /// The server has greeted, and in the same breath said that it takes no request, or broken off: it has failed as one has that
-    /// refuses to be connected to.
+    /// Handles a server that has greeted and at once admits no request, or disconnects. It counts as a refused
+    /// connection.
     private func notAdmitted() {
-        // GOAWAY of our own, where the server has broken a rule; what rule, is known when it is made.
+        // Sends GOAWAY if the server has broken a rule; the rule is known only when the frame is made.
         flush()
         let failure = loss ?? .refused
         loss = nil
@@ -139,16 +140,18 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     // MARK: - Calls
 
-    /// Whether one more call may begin, or wait until the server is there.
+    /// Whether one more call may begin, or wait for the server.
     var hasRoom: Bool {
         guard isOpen, !isRetired, loss == nil else { return false }
         guard hasBegun, let session else { return waiting.count < pool.settings.streams }
         return session.capacity > 0
     }
 
-    /// Whether content could not be sent on it now, whatever the stream.
+    /// Whether no content can be sent on any stream now.
     var isWindowShut: Bool { hasBegun && session?.isWindowShut == true }
 
+    /// Takes a call.
+    ///
     /// - Returns: nil if the call waits for the server; `began(on:)` is called then.
     func take(_ call: UpstreamCall) -> UpstreamStream? {
         if isIdle { endIdleness() }
@@ -168,7 +171,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         return stream
     }
 
-    /// A call waits no more.
+    /// Removes a waiting call.
     func leave(_ call: UpstreamCall) {
         call.awaited = nil
         waiting.removeAll { $0 === call }
@@ -177,7 +180,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         workSoon()
     }
 
-    /// The call of a stream has ended; what is left of the stream concerns nobody.
+    /// Releases the stream of an ended call. The rest of the stream has no user.
     func release(_ stream: UpstreamStream) {
         let last = active.removeLast()
         if last !== stream {
@@ -185,7 +188,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
             last.slot = stream.slot
         }
         callsServed += 1
-        // Those of a crowd that came once are not kept.
+        // Objects from a rare peak are not kept.
         if spare.count < Self.keptObjects { spare.append(stream) }
         pool.callEnded(on: self)
         workSoon()
@@ -193,28 +196,30 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     private static let keptObjects = 8
 
-    /// Streams that are reset on it, since their clients have left, were too slow or the server was. Servers end connections on which many
-    /// are (CVE-2023-44487), and many clients share this one: what one of them does must not end the requests of all others. Fewer than any
-    /// server known to us admits.
+    /// The maximum number of reset streams. Streams are reset because clients have left, or the clients or the server
+    /// were too slow. Servers end connections with many resets (CVE-2023-44487), and many clients share this one: one
+    /// client must not end the requests of all others. The number is less than any server known to us admits.
     private static let mostResets = 50
 
-    /// The server goes away.
+    /// Handles the server's GOAWAY.
     fileprivate func serverGoesAway(_ code: HTTP2ErrorCode) {
-        // That is said of what clients do, streams that they give up above all: it does not speak against the server.
+        // The cause is the behaviour of clients, above all their cancelled streams, and no failure of the server.
         if code == .enhanceYourCalm { isEndJudged = true }
         retire()
     }
 
-    /// It serves those that it has, and gets no more.
+    /// Stops giving calls to the connection; it serves those that it has.
     func retire() {
         guard !isRetired else { return }
         isRetired = true
         workSoon()
     }
 
+    /// Reports a failure.
+    ///
     /// - Parameters:
-    ///   - isJudged: whether it speaks against the server.
-    ///   - ofConnection: whether all calls share it: then the server is judged once for all of them.
+    ///   - isJudged: whether it counts against the server.
+    ///   - ofConnection: whether all calls share it. Then it counts once for all of them.
     func failed(_ failure: UpstreamFailure, isJudged: Bool, ofConnection: Bool) {
         pool.failed(
             server, failure, isCheck: isCheck, isJudged: isJudged && !(ofConnection && isEndJudged))
@@ -249,7 +254,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         }
     }
 
-    /// At the end of the turn: for what calls have written in the events of others.
+    /// Schedules the output at the end of the turn, for bytes that calls have written within other events.
     func workSoon() {
         guard !isWorking, !isWorkDue else { return }
         isWorkDue = true
@@ -264,8 +269,8 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         workSoon()
     }
 
-    /// An event: what happens, and then what follows from it for those who wait and for the socket.
-    func work(_ event: () -> Void) {
+    /// Handles an event: its own work, then the consequences for waiting calls and the socket.
+    private func work(_ event: () -> Void) {
         isWorking = true
         event()
         beginWaiting()
@@ -289,7 +294,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         guard isOpen else { return }
         if let loss { return end(loss) }
         guard !isConnecting, hasBegun, let session, waiting.isEmpty else { return }
-        // Streams that nobody wants and that were not reset end with it.
+        // Unwanted streams that were not reset end with the connection.
         guard active.isEmpty, session.openStreams == 0 || session.isWithholdingResets else { return }
         if isCheck || isRetired || !session.mayOpen { return discard() }
         beginIdleness()
@@ -297,7 +302,9 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     // MARK: - Time
 
-    /// - Parameter instant: nil for nothing to wait for.
+    /// Sets the deadline.
+    ///
+    /// - Parameter instant: the deadline, or nil for none.
     func wait(until instant: Instant?) {
         guard let instant, instant < deadline else { return }
         deadline = instant
@@ -306,7 +313,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     // MARK: - The end
 
-    /// The connection is of no more use; it is closed at the end of the event.
+    /// Marks the connection as unusable; it is closed at the end of the event.
     func lose(_ failure: UpstreamFailure) {
         if loss == nil { loss = failure }
     }
@@ -325,7 +332,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         output.removeAll()
     }
 
-    /// Closes the connection for good; nobody uses it.
+    /// Closes the connection for good. No call uses it.
     override func discard() {
         guard isOpen else { return }
         if isIdle { endIdleness() }
@@ -356,9 +363,9 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     }
 }
 
-/// Gives the session its streams.
+/// The handler that creates the session's streams.
 private final class UpstreamStreamHandler: HTTP2ClientHandler {
-    /// Owns the session, and this.
+    /// The connection, which owns the session and this handler.
     unowned var owner: HTTP2UpstreamConnection?
 
     override func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { CallStream(pool: pool) }
@@ -366,28 +373,31 @@ private final class UpstreamStreamHandler: HTTP2ClientHandler {
     override func serverGoesAway(_ code: HTTP2ErrorCode) { owner?.serverGoesAway(code) }
 }
 
-/// Bytes in and out.
+// MARK: - Bytes
+
 extension HTTP2UpstreamConnection {
     private static var readsPerEvent: Int { 4 }
 
-    // MARK: - In
+    // MARK: - Input
 
-    func receiveAll() {
+    private func receiveAll() {
         isWriteWaitingToRead = false
         for _ in 0..<Self.readsPerEvent {
             guard isOpen, !isConnecting, loss == nil, receive() else { return }
         }
-        // What TLS has read ahead makes no socket readable.
+        // Bytes that TLS has read ahead make no socket readable.
         if isOpen, transport.hasBufferedInput { readAgain() }
     }
 
-    func readAfterWriting() {
+    private func readAfterWriting() {
         isReadWaitingToWrite = false
         wantRead(true)
         receiveAll()
     }
 
-    /// Reads once. - Returns: whether there may be more at once.
+    /// Reads once.
+    ///
+    /// - Returns: whether more may be available at once.
     private func receive() -> Bool {
         let room = input.room
         switch transport.read(from: self, into: &input) {
@@ -398,13 +408,15 @@ extension HTTP2UpstreamConnection {
         case .wantWrite:
             input.releaseIfEmpty()
             waitToWriteBeforeReading()
-        // With close_notify or without: of each response its own frames say whether it is whole.
+        // With or without close_notify: the frames of each response show whether it is complete.
         case .endOfStream, .failed(.disconnected): ended(.disconnected)
         case .failed(let failure): ended(tlsFailure(failure))
         }
         return false
     }
 
+    /// Processes the input.
+    ///
     /// - Returns: whether the connection continues.
     private func take() -> Bool {
         guard let session else { return false }
@@ -419,25 +431,25 @@ extension HTTP2UpstreamConnection {
         return true
     }
 
-    /// The server has ended the connection, or made it end.
+    /// Handles the end of the connection, by the server or because of it.
     private func ended(_ failure: UpstreamFailure) {
         guard isGreeted else {
             return notSent(ungreeted(failure))
         }
-        // What is still to be said, GOAWAY above all, goes as far as the socket takes it.
+        // Remaining output, above all GOAWAY, is sent as far as the socket accepts it.
         if case .http2 = failure { flush() }
         lose(failure)
     }
 
-    /// Before its SETTINGS: whatever it speaks, it is no HTTP/2. One that has agreed on it in TLS and says nothing may have other reasons
-    /// to leave.
+    /// Returns the failure of a server that has sent no SETTINGS: it does not speak HTTP/2. One that agreed on it in
+    /// TLS and sends nothing may have other reasons to disconnect.
     private func ungreeted(_ failure: UpstreamFailure) -> UpstreamFailure {
         if case .http2 = failure { return .notHTTP2(server: place, .saidOtherwise) }
         if transport.isPlain { return .notHTTP2(server: place, .ended) }
         return lastReceived.nanoseconds > 0 ? .notHTTP2(server: place, .saidOtherwise) : failure
     }
 
-    // MARK: - Out
+    // MARK: - Output
 
     func flush() {
         guard isOpen, !isConnecting, let session, !isWriteWaitingToRead else { return }
@@ -453,6 +465,8 @@ extension HTTP2UpstreamConnection {
         measureWindow()
     }
 
+    /// Writes the output to the socket.
+    ///
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
         guard !output.isEmpty else {
@@ -468,14 +482,14 @@ extension HTTP2UpstreamConnection {
             return true
         case .wantWrite, .wantRead:
             waitToWrite(step)
-            // Counted from the last byte that the server took.
+            // The timeout counts from the last byte that the server accepted.
             if outputEnd == nil {
                 let end = loop.now + responseTimeout
                 outputEnd = end
                 wait(until: end)
             }
         case .endOfStream, .failed:
-            // The server may have answered before it closed: what there is is read first, and says the end.
+            // The server may have answered before it closed: reading delivers the answer, and then the end.
             output.removeAll()
             wantWrite(false)
             outputEnd = loop.now + responseTimeout
@@ -486,12 +500,13 @@ extension HTTP2UpstreamConnection {
     }
 }
 
-/// Until when the server is waited for, and how long a connection that nobody uses is kept.
+// MARK: - Timeouts
+
 extension HTTP2UpstreamConnection {
-    func judgeTime() {
+    private func judgeTime() {
         let now = loop.now
         if let outputEnd, outputEnd <= now { return lose(.responseTimeout) }
-        // Backwards: one that is overdue leaves the array.
+        // Backwards: an overdue stream leaves the array.
         for slot in active.indices.reversed() where slot < active.count { active[slot].judge(now: now) }
         if let shutEnd, shutEnd <= now { retire() }
         if isIdle, let idleEnd, idleEnd <= now { return retire() }
@@ -501,15 +516,15 @@ extension HTTP2UpstreamConnection {
         for stream in active { wait(until: stream.end) }
     }
 
-    /// To be called when nothing more can be framed.
-    func measureWindow() {
+    /// Measures how long the window has been shut. Call it when nothing more can be framed.
+    private func measureWindow() {
         guard isWindowShut, !isRetired else { return shutEnd = nil }
         guard shutEnd == nil else { return }
         shutEnd = loop.now + TimeSpan(nanoseconds: responseTimeout.nanoseconds / 2)
         wait(until: shutEnd)
     }
 
-    func beginIdleness() {
+    private func beginIdleness() {
         guard !isIdle else { return }
         isIdle = true
         idleEnd = loop.now + idleTimeout
@@ -519,13 +534,13 @@ extension HTTP2UpstreamConnection {
         pool.becameIdle(self)
     }
 
-    func endIdleness() {
+    private func endIdleness() {
         isIdle = false
         idleEnd = nil
         pool.leftIdleness()
     }
 
-    /// Whether an idle connection is still there: its server may have ended it, which the loop may not have seen yet.
+    /// Returns whether an idle connection is still open. Its server may have closed it before the loop has noticed.
     func isThere() -> Bool {
         guard isIdle else { return true }
         work { receiveAll() }

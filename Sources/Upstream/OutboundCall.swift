@@ -1,10 +1,11 @@
 public import EventLoop
 public import HTTP
 
-/// One request of our own to a service, answered whole: within a time, and with no more content than is wanted.
+/// One request of the gateway itself to a service. The response is delivered whole, within a time limit and with
+/// limited content.
 ///
-/// Redirects are answers like any other: what was meant for this service is sent to no other one. Where a kept connection
-/// ended without an answer, the request is sent once more on a new one, if that does no harm.
+/// Redirects are ordinary responses, since the request is meant for this service alone. If a kept connection ends
+/// without a response, the request is sent once more on a new one, if it is repeatable.
 public final class OutboundCall: UpstreamCall {
     public typealias Completion = (Result<OutboundAnswer, OutboundFailure>) -> Void
 
@@ -19,10 +20,12 @@ public final class OutboundCall: UpstreamCall {
     private var sent = 0
     private var maySendAgain: Bool
 
+    /// Creates a call.
+    ///
     /// - Parameters:
-    ///   - contentLimit: bytes of the answer's content.
-    ///   - isRepeatable: whether the service may get it twice.
-    ///   - completion: called once, on the loop's thread and never from within `start`; not at all after `stop`.
+    ///   - contentLimit: the maximum content of the response, in bytes.
+    ///   - isRepeatable: whether the service may get the request twice.
+    ///   - completion: called once, on the loop's thread and never from within `start`. Not called after `stop`.
     public init(
         _ request: OutboundRequest, on pool: UpstreamPool, loop: Loop, contentLimit: Int = 64 << 10,
         isRepeatable: Bool, completion: @escaping Completion
@@ -35,7 +38,9 @@ public final class OutboundCall: UpstreamCall {
         self.completion = completion
     }
 
-    /// - Parameter timeout: for all of it, the wait for a connection included.
+    /// Starts the call.
+    ///
+    /// - Parameter timeout: the time for the whole call, including the wait for a connection.
     public func start(timeout: TimeSpan) {
         timer = LoopTimer(loop: loop, interval: timeout) { [unowned self] in
             cancel()
@@ -44,7 +49,7 @@ public final class OutboundCall: UpstreamCall {
         begin(again: false)
     }
 
-    /// Gives the call up without calling its completion.
+    /// Cancels the call without calling its completion.
     public func stop() {
         completion = nil
         timer = nil
@@ -62,15 +67,14 @@ public final class OutboundCall: UpstreamCall {
         }
     }
 
-    /// Calls the completion when the turn ends, outside of any other event: it may start another call, or end all of
-    /// them.
+    /// Calls the completion at the end of the turn, outside of any other event, since it may start or end other calls.
     private func end(_ result: Result<OutboundAnswer, OutboundFailure>) {
         guard !hasEnded else { return }
         hasEnded = true
-        // Keeps this object until then.
+        // Retains this object until then.
         loop.whenTurnEnds { [self] in
             timer = nil
-            // None if it was stopped meanwhile.
+            // Nil if the call was stopped meanwhile.
             let completion = completion
             self.completion = nil
             completion?(result)
@@ -102,7 +106,7 @@ public final class OutboundCall: UpstreamCall {
         if let carrier { push(on: carrier) }
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
     public override var method: Method? { .post }
 
@@ -114,7 +118,7 @@ public final class OutboundCall: UpstreamCall {
         }
     }
 
-    /// A decimal number of at most nine digits.
+    /// Returns a decimal number of at most nine digits.
     private static func seconds(_ value: Span<UInt8>) -> Int64? {
         guard (1...9).contains(value.count) else { return nil }
         var seconds: Int64 = 0
@@ -144,23 +148,24 @@ public final class OutboundCall: UpstreamCall {
     }
 }
 
-/// A request of our own to a service, ready to be sent.
+/// An encoded request of the gateway itself to a service.
 public struct OutboundRequest: Sendable {
-    /// Path, and query if there is one.
+    /// The path and the optional query.
     let target: [UInt8]
     let host: [UInt8]
-    /// Lines.
+    /// The fields as lines.
     let fields: [UInt8]
     let content: [UInt8]
 
     var framing: ContentFraming { content.isEmpty ? .none : .length(UInt64(content.count)) }
 
-    /// `POST`.
+    /// Creates a POST request.
     ///
     /// - Parameters:
-    ///   - target: path, and query if there is one.
+    ///   - target: the path and the optional query.
     ///   - host: the value of Host.
-    ///   - fields: names and values of further fields; nothing of them comes from anywhere a line end could slip in.
+    ///   - fields: names and values of further fields. They come from sources that contain no line ends.
+    ///   - content: the content.
     public init(post target: String, host: String, fields: [(name: String, value: String)], content: [UInt8]) {
         var lines = "User-Agent: attestgate\r\n"
         for (name, value) in fields { lines += "\(name): \(value)\r\n" }
@@ -174,25 +179,25 @@ public struct OutboundRequest: Sendable {
     }
 }
 
-/// What a service answered, whatever its status.
+/// The response of a service, with any status.
 public struct OutboundAnswer: Equatable, Sendable {
     public internal(set) var status: UInt16 = 0
-    /// Seconds; nil if it says none, or a date, which needs two clocks that agree.
+    /// The value of Retry-After in seconds. Nil if it is missing, or a date, which needs synchronised clocks.
     public internal(set) var retryAfter: Int64?
     public internal(set) var content: [UInt8] = []
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 public enum OutboundFailure: Error, Equatable, Sendable {
     case upstream(UpstreamFailure)
-    /// The request's head is larger than any that is sent.
+    /// The request's head exceeds the buffer.
     case tooLarge
-    /// The answer has more content than was wanted. - status: of that answer.
+    /// The response has more content than accepted. `status` is that of the response.
     case contentTooLarge(status: UInt16)
-    /// It took longer than was wanted, in all.
+    /// The call exceeded its time.
     case timeout
 
-    /// For logs: one word, and text where it has more to say.
+    /// The reason for logs: one word, and text where there is more.
     public var reason: String {
         switch self {
         case .upstream(let failure): "\(failure.kind.name): \(failure.text)"

@@ -2,12 +2,12 @@ internal import Bytes
 internal import EventLoop
 public import HTTP
 
-/// Who waits for an upstream's response.
+/// A call to an upstream, which waits for its response.
 ///
-/// What carries it calls the `open` methods from its own events and says `finishEvent()` at the end of each, where the call may
+/// The carrier calls the `open` methods from its own events, and `finishEvent()` at the end of each, where the call may
 /// write to its client.
 open class UpstreamCall {
-    /// What carries the call; nil before it started and after it ended.
+    /// The carrier of the call. Nil before its start and after its end.
     ///
     /// Computed, as are others here: see `Loop.now`.
     public internal(set) final var carrier: UpstreamCarrier? {
@@ -15,30 +15,31 @@ open class UpstreamCall {
         set { storedCarrier = newValue }
     }
     private final var storedCarrier: UpstreamCarrier?
-    /// The place of the server that was asked last; nil while none was.
+    /// The index of the last server that got the request. Nil if there was none.
     public internal(set) final var lastServer: Int? {
         get { storedServer }
         set { storedServer = newValue }
     }
     private final var storedServer: Int?
-    /// A connection was there or begun for it, whatever came of that.
+    /// Whether a connection was available or opened for the call, even if it failed.
     public internal(set) final var isPlaced: Bool {
         get { storedPlaced }
         set { storedPlaced = newValue }
     }
     private final var storedPlaced = false
-    /// The pool whose queue it waits in; stays set after the wait, so that ending the call can remove it from there.
+    /// The pool whose queue the call waits in. It stays set after the wait, so that ending the call can remove it from
+    /// there.
     final unowned var queue: UpstreamPool?
     final var ticket: UInt64 = 0
-    /// Whose request it is, where servers are chosen by that.
+    /// The client's key, where it decides the server.
     final var key: UInt64 = 0
-    /// Until when it may wait for a connection; nil if it did not have to yet.
+    /// The deadline of the wait for a connection. Nil if the call has not waited yet.
     final var waitingEnd: Instant?
-    /// The servers that have failed it.
+    /// The servers that have failed the call.
     final var tried = ServerSet()
-    /// The connection whose server it waits for.
+    /// The connection whose server the call waits for.
     final var awaited: HTTP2UpstreamConnection?
-    /// Of its content, where another server may get it too.
+    /// The sent content, in case another server needs it.
     final var kept: RetainedContent {
         @inline(__always) _read {
             var borrowed = keptContent.borrow()
@@ -55,66 +56,68 @@ open class UpstreamCall {
 
     public init() {}
 
-    /// Bytes of memory that the call holds in blocks.
+    /// The bytes of memory that the call holds in blocks.
     public final var footprint: Int { (carrier?.footprint ?? 0) + kept.footprint }
 
     /// The method of the request, which decides whether the response has content.
     open var method: Method? { nil }
 
-    /// The wait for a connection is over: write the request and send it.
+    /// Called when a connection is available: write the request and send it.
     open func began(on carrier: UpstreamCarrier) {}
-    /// The final response head has arrived.
+    /// Called when the final response head has arrived.
     open func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {}
-    /// The server has switched protocols (101). If that is what was asked for, the connection is a tunnel from now on: what comes
-    /// is `responseContent`, what is written goes, and nothing is framed.
+    /// Called when the server has switched protocols (101). If that was requested, the connection is a tunnel from now
+    /// on: received bytes are `responseContent`, written bytes are sent, and neither is framed.
     ///
-    /// - Returns: nil if so; what is wrong with it otherwise.
+    /// - Returns: nil if it was requested, otherwise the failure.
     open func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? { .unexpectedUpgrade }
-    /// In a tunnel: the server sends no more, but may still take.
+    /// Called when the server has ended its side of a tunnel. It may still receive.
     open func tunnelEnded() {}
-    /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
-    open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
-    /// The fields behind the content have arrived, all of which was taken; `responseEnded` follows.
-    open func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {}
-    /// The response is complete, and the call has no carrier any more.
-    open func responseEnded() {}
-    /// There is room for more of the request.
-    open func requestSpaceAvailable() {}
-    /// There will be no (complete) response, and the call has no carrier any more.
+    /// Called when content has arrived.
     ///
-    /// - Parameter again: whether the request may be sent once more, by `startAgain`.
+    /// - Returns: the number of bytes taken. If not all, call `resumeResponse()` later.
+    open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
+    /// Called when the trailers have arrived after all content was taken. `responseEnded` follows.
+    open func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {}
+    /// Called when the response is complete. The call has no carrier any more.
+    open func responseEnded() {}
+    /// Called when there is room for more of the request.
+    open func requestSpaceAvailable() {}
+    /// Called when there will be no complete response. The call has no carrier any more.
+    ///
+    /// - Parameter again: whether the request may be sent once more by `startAgain`.
     open func failed(_ failure: UpstreamFailure, again: Repetition) {}
-    /// The event is over: write what is to be written.
+    /// Called at the end of an event: write the pending output.
     open func finishEvent() {}
 
-    /// Gives up the call, wherever it is. Nothing is called any more.
+    /// Cancels the call in any state. Nothing is called afterwards.
     public final func cancel() {
         carrier?.cancel()
         awaited?.leave(self)
         if waitingEnd != nil { queue?.leave(self) }
     }
 
-    /// Whether all that was sent of the content, if there was any, is sent again by a carrier that it is started on once more.
+    /// Whether all sent content, if any, is sent again by the carrier of a second start.
     public final var isContentKept: Bool { kept.isWhole }
 }
 
-/// Whether a request that has failed may be sent once more.
+/// Whether a failed request may be sent once more.
 public enum Repetition: Sendable {
-    /// It may have been carried out, or there is nobody else to ask.
+    /// The server may have processed it, or there is no other server.
     case never
-    /// Its connection ended before the first byte of a response. Whether the server has done what was asked, nobody knows; asking
-    /// once more for what is idempotent does no harm.
+    /// The connection ended before the first byte of a response. The server may have processed the request; repeating
+    /// an idempotent one is harmless.
     case ifIdempotent
     /// The server has certainly not processed it (RFC 9113 section 8.7).
     case always
 }
 
-/// A request to a service, but for its target and its fields.
+/// A request to a service, without its target and its fields.
 public struct OutgoingRequest {
     public let method: Method
-    /// Of the content as it is going to be written.
+    /// The framing of the content to be written.
     public let framing: ContentFraming
-    /// It asks for a WebSocket.
+    /// Whether the request asks for a WebSocket.
     public let isUpgrade: Bool
 
     public init(_ method: Method, framing: ContentFraming, isUpgrade: Bool = false) {
@@ -124,13 +127,14 @@ public struct OutgoingRequest {
     }
 }
 
-/// What was sent of a request's content, for another server, should the one that got it not process it: one block of it at most.
+/// The sent part of a request's content, at most one block. Another server gets it if the first one does not process
+/// the request.
 struct RetainedContent: ~Copyable {
     private var buffer: ByteBuffer?
-    /// Nothing is missing from it.
+    /// Whether it is complete.
     private(set) var isWhole = true
 
-    /// Bytes of memory that the content holds in blocks.
+    /// The bytes of memory that the content holds in blocks.
     var footprint: Int {
         switch buffer {
         case .none: 0
@@ -146,7 +150,7 @@ struct RetainedContent: ~Copyable {
         if buffer?.overflowed == true { drop() }
     }
 
-    /// Hands out what there is. It is kept on: the next server may do the same.
+    /// Passes on the content and keeps it: the next server may fail too.
     func replay(_ send: (Span<UInt8>) -> Void) {
         switch buffer {
         case .none: break
@@ -154,13 +158,13 @@ struct RetainedContent: ~Copyable {
         }
     }
 
-    /// It will not be needed: the request was processed, or there is too much of it.
+    /// Drops the content, because the request was processed, or there is too much of it.
     mutating func drop() {
         buffer = nil
         isWhole = false
     }
 
-    /// For the next request.
+    /// Prepares for the next request.
     mutating func reset() {
         buffer = nil
         isWhole = true

@@ -1,7 +1,7 @@
 public import Bytes
 internal import HTTP
 
-/// What carries a call's request and response to and from a server.
+/// The carrier of a call's request and response to and from a server.
 ///
 /// An enumeration like `Server.ExchangeCarrier`, for the same reasons. The sender decides the content of a request; the
 /// carrier decides how it is framed and how its end is marked.
@@ -9,7 +9,7 @@ public enum UpstreamCarrier {
     case http1(HTTP1Connection)
     case http2(UpstreamStream)
 
-    /// Whether response trailers come through.
+    /// Whether response trailers are delivered.
     public var takesTrailers: Bool {
         switch self {
         case .http1: false
@@ -17,11 +17,11 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// Writes the head of a request; it goes with the first `send`.
+    /// Writes the head of a request, which is sent with the first `send`.
     ///
     /// - Parameters:
-    ///   - query: without the `?`; nil for none.
-    ///   - fields: appends the fields as lines, but for those of host, connection and framing.
+    ///   - query: the query without the `?`. Nil for none.
+    ///   - fields: appends the fields as lines, without those of host, connection and framing.
     /// - Returns: false if the head does not fit; nothing was written.
     public func writeHead(
         _ request: OutgoingRequest, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>,
@@ -35,9 +35,9 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// Sends what was written.
+    /// Sends the written bytes.
     ///
-    /// - Parameter isComplete: whether the request ends with it.
+    /// - Parameter isComplete: whether the request ends with them.
     public func send(isComplete: Bool) {
         switch self {
         case .http1(let connection): connection.send(isComplete: isComplete)
@@ -45,7 +45,7 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// Sends what was written, if there is anything.
+    /// Sends the written bytes, if there are any.
     public func flush() {
         switch self {
         case .http1(let connection): if !connection.output.isEmpty { connection.send(isComplete: false) }
@@ -53,7 +53,7 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// Takes response content again.
+    /// Continues to pass on response content.
     public func resumeResponse() {
         switch self {
         case .http1(let connection): connection.resumeResponse()
@@ -61,16 +61,17 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// In a tunnel: what was written is still sent, nothing comes after it, and the server is notified of the end.
+    /// Ends our side of a tunnel: written bytes are still sent, nothing comes after them, and the server is notified of
+    /// the end.
     public func finishSending() {
         switch self {
         case .http1(let connection): connection.finishSending()
-        // None becomes a tunnel.
+        // No stream becomes a tunnel.
         case .http2: break
         }
     }
 
-    /// Bytes of memory that the carrier holds in blocks for its call.
+    /// The bytes of memory that the carrier holds in blocks for its call.
     var footprint: Int {
         switch self {
         case .http1(let connection): connection.input.footprint + connection.output.footprint
@@ -110,18 +111,22 @@ extension UpstreamCarrier: ContentSink {
     }
 }
 
-/// Where the content of a request goes, framed as its head has announced it.
+/// The destination of a request's content, which frames it as the head has announced.
 public protocol ContentSink {
-    /// How much may be written at once.
+    /// The number of bytes that may be written at once.
     var contentRoom: Int { get }
-    /// Writes a byte that was kept back, if there is one, and what follows it: no more than there is room for.
+    /// Writes the byte that was kept back, if there is one, and the content that follows. There must be room for both.
     func write(_ first: UInt8?, _ content: Span<UInt8>)
-    /// Writes what ends the content. - Returns: false if there is no room for it yet.
+    /// Writes the end of the content.
+    ///
+    /// - Returns: false if there is no room for it yet.
     func writeEnd() -> Bool
 }
 
 extension ContentSink {
-    /// Writes as much as there is room for. - Returns: how much that was.
+    /// Writes as much as there is room for.
+    ///
+    /// - Returns: the number of bytes written.
     @inlinable
     public func write(prefixOf content: Span<UInt8>) -> Int {
         let taken = min(content.count, contentRoom)

@@ -3,10 +3,10 @@ public import EventLoop
 internal import Glibc
 internal import TLS
 
-/// One connection to a server of an upstream: how it comes about, and what the versions of HTTP have in common.
+/// A connection to a server of an upstream: its establishment, TLS, and everything that both versions of HTTP share.
 ///
-/// Owned by its pool. Holds one block for what comes and one for what goes, and none while idle. What TLS adds is in
-/// `UpstreamConnection+TLS`, what is spoken in `HTTP1Connection` and `HTTP2UpstreamConnection`.
+/// Owned by its pool. Holds one block for input and one for output, and none while idle. The protocols are in
+/// `HTTP1Connection` and `HTTP2UpstreamConnection`.
 public class UpstreamConnection: SocketHandler {
     enum Stage {
         case connecting
@@ -14,34 +14,34 @@ public class UpstreamConnection: SocketHandler {
         case established
     }
 
-    /// The owner, so never gone before this connection.
+    /// The owner, which outlives this connection.
     unowned final let pool: UpstreamPool
     final let responseTimeout: TimeSpan
     final let contentTimeout: TimeSpan
     final let idleTimeout: TimeSpan
-    /// The server's place.
+    /// The index of the server.
     final var server: Int
     final var slot = 0
-    /// Asks whether the server is well: it serves one call, belongs to one server and counts for no limit.
+    /// Whether the connection is a health check: it serves one call, stays with one server and counts for no limit.
     final let isCheck: Bool
     final var stage = Stage.connecting
-    /// The server's number for the address that it leads to.
+    /// The server's number for the address of the connection.
     final var address = 0
-    /// Addresses of the server that were not tried yet, and until when any may be.
+    /// The number of addresses of the server that may still be tried, and their common deadline.
     final var addressesLeft = 0
     final var connectEnd = Instant(nanoseconds: .max)
-    /// Until when the socket there is now has time to connect.
+    /// The deadline for the present socket to connect.
     final var connectDeadline = Instant(nanoseconds: .max)
-    /// What came of the server's addresses that were tried; nil if nothing did yet.
+    /// The failure of the addresses tried so far. Nil if there was none.
     final var connectFailure: UpstreamFailure?
     final var callsServed = 0
 
-    /// Of the socket there is now.
+    /// The transport of the present socket.
     final var transport = Transport.plain
-    /// TLS has to write (a key update) before it can read on, or the other way round.
+    /// Whether TLS must write (a key update) before it can read on, or must read before it can write.
     final var isReadWaitingToWrite = false
     final var isWriteWaitingToRead = false
-    /// What is to be sent.
+    /// The bytes to be sent.
     final var output: ByteBuffer {
         @inline(__always) _read {
             var borrowed = keptOutput.borrow()
@@ -55,10 +55,12 @@ public class UpstreamConnection: SocketHandler {
         }
     }
     private final var keptOutput: Borrowable<ByteBuffer>
-    /// A byte of a request may have been handed to the kernel.
+    /// Whether a byte of a request may have been passed to the kernel.
     final var hasSent = false
 
-    /// - Parameter socket: that connects to `server`.
+    /// Creates a connection.
+    ///
+    /// - Parameter socket: a socket that connects to `server`.
     init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
         self.pool = pool
         self.server = server
@@ -72,10 +74,10 @@ public class UpstreamConnection: SocketHandler {
         awaitConnect()
     }
 
-    /// Nothing of a call can have been sent.
+    /// Whether nothing of a call can have been sent.
     final var isConnecting: Bool { stage != .established }
 
-    /// With other addresses or servers to go on to, twice what one has.
+    /// Sets the deadline of connecting. With further addresses or servers, twice the time of one is allowed.
     final func limitConnecting() {
         connectEnd = loop.now + pool.settings.connectTimeout + pool.settings.connectTimeout
     }
@@ -90,14 +92,14 @@ public class UpstreamConnection: SocketHandler {
         setDeadline(connectDeadline)
     }
 
-    /// The socket is connected, or will never be.
+    /// Handles the end of the attempt to connect.
     final func connectEnded() {
         let error = pendingError
         guard error == 0 else { return notSent(.connecting(to: place, error)) }
         beginTransport()
     }
 
-    /// The time to connect is over.
+    /// Handles an attempt to connect that exceeds its time.
     final func connectOverdue() {
         switch stage {
         case .connecting, .established: notSent(.connectTimeout(server: place))
@@ -109,22 +111,23 @@ public class UpstreamConnection: SocketHandler {
 
     // MARK: - For subclasses
 
-    /// The connection is open, and its other end is the expected server.
+    /// Called when the connection is open, and its peer is the expected server.
     func established() {}
-    /// Not one byte of a request was sent on this socket: another one may do.
+    /// Called when not one byte of a request was sent on this socket, so another one may be used.
     func notSent(_ failure: UpstreamFailure) {}
     /// Closes the connection for good.
     func discard() {}
-    /// The pool itself goes.
+    /// Closes the connection because its pool ends.
     func abandon() { close() }
 }
 
-/// What TLS adds: the handshake, what a server may send unasked, and a direction that waits for the other.
+// MARK: - TLS
+
 extension UpstreamConnection {
     // MARK: - The handshake
 
-    /// The socket is connected: begins TLS where the upstream has it. Its time is what is left of that to connect.
-    final func beginTransport() {
+    /// Begins TLS on the connected socket if the upstream requires it. Its time is the rest of the time to connect.
+    private final func beginTransport() {
         guard let destination = pool.servers[server].destination else { return completeConnecting() }
         guard let stream = TLSStream(connecting: descriptor, to: destination) else {
             return notSent(.exhausted(errno: ENOMEM))
@@ -168,19 +171,19 @@ extension UpstreamConnection {
         .tls(server: pool.servers[server].name, reason: reason)
     }
 
-    // MARK: - One direction waits for the other
+    // MARK: - Directions that wait for each other
 
     final func waitToWriteBeforeReading() {
         isReadWaitingToWrite = true
-        // What lies in the socket cannot be taken till then: it must not wake the loop again and again.
+        // The socket's bytes cannot be read until then, and must not wake the loop again and again.
         wantRead(false)
         wantWrite(true)
     }
 
-    /// The server takes no more now; over TLS, something may have to be read first.
+    /// Waits until the server accepts more. Over TLS, a read may be necessary first.
     final func waitToWrite(_ step: TLSStep) {
         if case .tls = transport {
-            // Part of a record may be with the kernel, though none of its bytes has left `output`.
+            // The kernel may have part of a record, though none of its bytes has left `output`.
             hasSent = true
             isWriteWaitingToRead = step == .wantRead
         }

@@ -2,75 +2,74 @@ internal import EventLoop
 internal import Glibc
 public import HTTP
 
-/// Why an upstream gave no complete response.
+/// The reason why an upstream gave no complete response.
 public enum UpstreamFailure: Error, Equatable, Sendable {
     /// No address of the server is known: its name could not be resolved.
     case unresolved
-    /// No server accepted a connection; the last one asked did not for this reason.
+    /// No server accepted a connection. The reason is that of the last attempt.
     case unreachable(server: String, errno: Int32)
-    /// The last one asked did not answer.
+    /// The last server tried did not answer.
     case connectTimeout(server: String)
-    /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
+    /// The server did not prove its identity, or refused ours, or TLS failed later. The reason is for the log.
     case tls(server: String, reason: String)
-    /// This process has no descriptor or memory left for a connection: no server was asked.
+    /// This process has no descriptor or memory left for a connection. No server was contacted.
     case exhausted(errno: Int32)
-    /// All connections the worker may have are in use, and so are the places to wait for one.
+    /// All connections of the worker are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
     case waitingTimeout
-    /// As many requests as the worker may have are under way or wait.
+    /// The maximum number of requests of the worker is in flight or waiting.
     case requestLimit
     /// The connection ended before the response was complete.
     case disconnected
-    /// The response did not come, or stopped coming.
+    /// The response did not arrive, or stopped arriving.
     case responseTimeout
     /// The response is not well-formed HTTP.
     case malformed(MessageFault)
-    /// The upstream switched protocols without being asked to.
+    /// The upstream switched protocols without a request for it.
     case unexpectedUpgrade
-    /// It switched protocols as it was asked, but its 101 is no valid answer to the WebSocket's handshake.
+    /// The upstream switched protocols as requested, but its 101 is no valid response to the WebSocket's handshake.
     case upgradeInvalid(WebSocketAnswerFault)
-    /// It is to speak HTTP/2, and what it speaks is something else.
+    /// The server does not speak the configured HTTP/2.
     case notHTTP2(server: String, HTTP2Absence)
-    /// It is to speak HTTP/1.1, and has answered in HTTP/2.
+    /// The server answered in HTTP/2 instead of the configured HTTP/1.1.
     case answeredInHTTP2(server: String)
-    /// It has refused the stream, or goes away, before it processed anything of the request (RFC 9113 section 8.7).
+    /// The server has refused the stream, or goes away, before it processed any of the request (RFC 9113 section 8.7).
     case refused
-    /// It has reset the stream.
+    /// The server has reset the stream.
     case reset(HTTP2ErrorCode)
-    /// It has broken a rule of HTTP/2 that is the whole connection's.
+    /// The server has broken a rule of HTTP/2 for the whole connection.
     case http2(HTTP2Fault)
 }
 
-/// What a server did instead of beginning with SETTINGS (RFC 9113 section 3.4).
+/// The behaviour of a server that does not begin with SETTINGS (RFC 9113 section 3.4).
 public enum HTTP2Absence: Equatable, Sendable {
     case saidOtherwise
-    /// In the clear, where a server that expects TLS does so, with an alert or without a word.
+    /// Without TLS, a server that expects TLS ends the connection, with an alert or silently.
     case ended
 }
 
 extension UpstreamFailure {
-    /// A connection to a server that failed with this error number.
+    /// Returns the failure for the error number of an attempt to connect.
     static func connecting(to server: String, _ errno: Int32) -> UpstreamFailure {
         EventLoopError.isExhaustion(errno) ? .exhausted(errno: errno) : .unreachable(server: server, errno: errno)
     }
 
-    /// Of two addresses of a server, where not one byte was sent to either, the failure that says more: the one that
-    /// came about further on the way to a request, or else the first. Once it is repaired, the other one may prove
-    /// harmless.
+    /// Returns the more significant failure of two addresses of a server, without a byte sent to either. It is the one
+    /// further on the way to a request, or the first of equals. After its repair, the other one may prove harmless.
     func orFurther(_ later: UpstreamFailure) -> UpstreamFailure { later.progress > progress ? later : self }
 
     private var progress: Int {
         switch self {
         case .unresolved: 0
         case .unreachable(_, let errno) where errno != ECONNREFUSED: 1
-        // Somebody was there to refuse.
+        // A host was there to refuse.
         case .unreachable: 2
         case .connectTimeout: 3
         case .disconnected: 4
         case .tls: 5
         case .notHTTP2, .answeredInHTTP2: 6
-        // These come without a connection, or after a request was sent.
+        // These occur without a connection, or after a request was sent.
         case .exhausted, .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed,
             .unexpectedUpgrade, .upgradeInvalid, .refused, .reset, .http2:
             7
@@ -119,7 +118,7 @@ extension UpstreamFailure {
             }
         }
 
-        /// Whether a server has failed, not the gateway's own room.
+        /// Whether a server has failed, and not the gateway's own capacity.
         public var isServers: Bool {
             switch self {
             case .exhausted, .connectionLimit, .waitingTimeout, .requestLimit: false
@@ -154,7 +153,7 @@ extension UpstreamFailure {
 }
 
 extension UpstreamFailure {
-    /// What happened, for logs.
+    /// The text for logs.
     public var text: String {
         switch self {
         case .unresolved: "the upstream has no known address: its name could not be resolved"

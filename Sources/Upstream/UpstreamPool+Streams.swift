@@ -1,10 +1,10 @@
 public import EventLoop
 
-/// Connections of HTTP/2, which many calls share: one that is open and has room is taken before another is opened, and the oldest
-/// first, so that those of a crowd that came once grow old and are closed.
+/// HTTP/2 connections, which many calls share. An open connection with room is used before another is opened. The
+/// oldest comes first, so that connections from a rare peak become idle and are closed.
 extension UpstreamPool {
     func streamPlace(for call: UpstreamCall) throws(UpstreamFailure) -> Place {
-        // Servers that admit fewer streams than they may have requests by our own count.
+        // Servers may admit fewer streams than our own limit of requests.
         var full = call.tried
         while let server = balancer.choose(among: states, for: call.key, tried: full, at: loop.now) {
             let place = try streamPlace(for: call, at: server)
@@ -19,7 +19,7 @@ extension UpstreamPool {
             return begin(call, on: connection)
         }
         guard mayConnect(to: server), makeRoom() else {
-            // Better one on which content has to wait than none.
+            // A connection on which content has to wait is better than none.
             return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
         }
         let connection: HTTP2UpstreamConnection
@@ -39,7 +39,7 @@ extension UpstreamPool {
         -> HTTP2UpstreamConnection?
     {
         while let connection = servers[server].open.first(where: isSuitable) {
-            // One that is not has left the list.
+            // A connection that is gone has left the list.
             if connection.isThere() { return connection }
         }
         return nil
@@ -55,11 +55,11 @@ extension UpstreamPool {
         let limit = settings.connectionsPerServer ?? settings.connections
         let open = servers[server].open
         guard open.count < limit, loop.now >= servers[server].admitsNoneUntil else { return false }
-        // One on which nothing is under way, and that has no room all the same, shows that the server admits nothing.
+        // An idle connection without room shows that the server admits no streams.
         return !open.contains { $0.isIdle && !$0.hasRoom }
     }
 
-    /// Whether a call that waits could begin. Asked without moving the turn.
+    /// Whether a waiting call could begin. Does not move the turn.
     var mayStartStream: Bool {
         var balancer = balancer
         var full = ServerSet()
@@ -73,14 +73,15 @@ extension UpstreamPool {
         return false
     }
 
-    /// A server has greeted a new connection, and admits no streams (SETTINGS_MAX_CONCURRENT_STREAMS 0): the next connection would
-    /// be no better, and who waits for that server would have us connect again and again. Until it says otherwise, on this one,
-    /// calls wait as where all streams are taken.
+    /// Handles a server that greets a new connection but admits no streams (SETTINGS_MAX_CONCURRENT_STREAMS 0).
+    ///
+    /// The next connection would be no better, and waiting calls would cause endless attempts to connect. Until the
+    /// server changes its limit on this connection, calls wait as if all streams were in use.
     func admitsNone(_ server: Int) {
         servers[server].admitsNoneUntil = loop.now + max(settings.waitingTimeout, settings.connectTimeout)
     }
 
-    /// The server has said what its limits are, for the first time or again.
+    /// Handles the server's limits, the first or later ones.
     func capacityChanged(on connection: HTTP2UpstreamConnection) {
         let server = servers[connection.server]
         if server.admitsNoneUntil.nanoseconds > .min, connection.hasRoom {
@@ -89,7 +90,9 @@ extension UpstreamPool {
         serveWaitingSoon()
     }
 
-    /// Closes a connection that nobody uses, for one to another server. - Returns: whether there was any.
+    /// Closes an idle connection in favour of one to another server.
+    ///
+    /// - Returns: whether there was one.
     func closeIdleStreams() -> Bool {
         for server in servers {
             guard let idle = server.open.first(where: { $0.isIdle }) else { continue }
@@ -99,7 +102,7 @@ extension UpstreamPool {
         return false
     }
 
-    /// The connection that a call waits for cannot be had: the next server is asked.
+    /// Moves a call to the next server, because its connection has failed.
     func move(_ call: UpstreamCall, from connection: HTTP2UpstreamConnection, after failure: UpstreamFailure) {
         callEnded(on: connection)
         let server = connection.server
@@ -108,7 +111,7 @@ extension UpstreamPool {
         }
     }
 
-    /// The server admits fewer streams than calls wait for it.
+    /// Moves a call to another server, because this one admits fewer streams than calls wait for it.
     func reassign(_ call: UpstreamCall, from connection: HTTP2UpstreamConnection) {
         callEnded(on: connection)
         begin(call) { () throws(UpstreamFailure) in try streamPlace(for: call) }
@@ -116,7 +119,7 @@ extension UpstreamPool {
 
     func becameIdle(_ connection: HTTP2UpstreamConnection) {
         idleCount += 1
-        // Its server may have moved meanwhile.
+        // The server's address may have changed meanwhile.
         let isStale = !servers[connection.server].has(connection.address)
         if isStale || idleCount > settings.idleConnections { connection.discard() }
         serveWaitingSoon()
@@ -125,46 +128,50 @@ extension UpstreamPool {
     func leftIdleness() { idleCount -= 1 }
 }
 
-/// Why a worker begins or ceases to use a server.
+/// The reason why a worker starts or stops using a server.
 public enum ServerHealthChange: Equatable, Sendable {
-    /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
+    /// Too many consecutive requests have failed, the last one with this failure. The server gets none for this time.
     case ejected(TimeSpan, after: UpstreamFailure)
-    /// It was ejected, and has served a request since that was over.
+    /// The server has served a request since the end of its ejection.
     case readmitted
-    /// Its checks fail, the last one by this.
+    /// The checks fail, the last one with this failure.
     case unhealthy(HealthCheckFailure)
-    /// Its checks pass again.
+    /// The checks pass again.
     case healthy
 }
 
-/// One server at one moment, as its pool sees it.
+/// The state of one server in its pool at one moment.
 public struct ServerSnapshot: Sendable {
     public let name: String
-    /// Requests under way.
+    /// The number of requests in flight.
     public let requests: Int
-    /// Connections that serve any.
+    /// The number of connections that serve requests.
     public let busy: Int
-    /// Connections kept for the next one.
+    /// The number of connections kept for the next request.
     public let idle: Int
     public let standing: ServerCondition
-    /// Of this worker; nil while there was none. Whatever was since: a server that is the only one is never ejected.
+    /// The last failure in this worker, whatever followed. Nil if there was none. It matters because a single server is
+    /// never ejected.
     public let lastFailure: ServerFailure?
 }
 
-/// What is thought of servers.
+// MARK: - Health
+
 extension UpstreamPool {
     func succeeded(_ server: Int) {
         guard states[server].health.succeeded(at: loop.now) else { return }
         onHealthChange?(servers[server].name, .readmitted)
     }
 
-    /// - Parameter isJudged: whether it speaks against the server; otherwise it is only counted.
+    /// Records a failed request.
+    ///
+    /// - Parameter isJudged: whether it counts against the server's health, or only in the metrics.
     func failed(_ server: Int, _ failure: UpstreamFailure, isCheck: Bool, isJudged: Bool = true) {
-        // A check has a verdict of its own.
+        // A check has a result of its own.
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
         if failure.kind.isServers { note(.upstream(failure), of: server) }
-        // Where it was not asked, there is nothing to judge it by.
+        // A server that was not contacted cannot be blamed.
         guard isJudged, failure.kind.isServers, failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
@@ -176,7 +183,7 @@ extension UpstreamPool {
         servers[server].tally.lastFailure = ServerFailure(failure: failure, at: WallClock.seconds)
     }
 
-    /// Whether enough servers are left without this one.
+    /// Returns whether enough servers are left without this one.
     private func mayEject(_ server: Int) -> Bool {
         let now = loop.now
         let others = states.indices.count {
@@ -189,13 +196,15 @@ extension UpstreamPool {
         return others >= settings.ejection.minimumServers
     }
 
-    /// Begins to ask the servers how they are, if that is wanted.
+    /// Starts health checks if they are configured.
     func startChecks() {
         guard let rules = settings.health else { return }
         checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
     }
 
-    /// - Parameter failure: nil if the check has passed.
+    /// Records a check.
+    ///
+    /// - Parameter failure: the failure, or nil if the check has passed.
     func checked(_ server: Int, _ failure: HealthCheckFailure?) {
         if let failure {
             servers[server].tally.counts.checksFailed += 1
@@ -203,7 +212,7 @@ extension UpstreamPool {
         } else {
             servers[server].tally.counts.checksPassed += 1
         }
-        // What changes it is this very check: it says the same.
+        // The cause of the change is this check, so they agree.
         guard states[server].health.checked(passed: failure == nil) != nil else { return }
         onHealthChange?(servers[server].name, failure.map { .unhealthy($0) } ?? .healthy)
     }

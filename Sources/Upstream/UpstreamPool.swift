@@ -4,16 +4,15 @@ public import EventLoop
 internal import Glibc
 internal import TLS
 
-/// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
-/// remembers which servers fail.
+/// The connections of one worker to one upstream. The pool chooses servers, keeps connections, lets requests wait for
+/// them, and remembers failing servers.
 ///
-/// How a connection comes about is in `UpstreamPool+Connecting`, how calls share one in `UpstreamPool+Streams`, what is thought of servers in `UpstreamPool+Health`, where they
-/// are in `UpstreamPool+Addresses`, what tunnels may have of it in `UpstreamPool+Tunnels`.
+/// The HTTP/2 connections and the health of servers are in `UpstreamPool+Streams`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
     let loop: Loop
     let buffers: BufferPool
-    /// What the balancer looks at, and what else there is of each server, by place.
+    /// The servers' states for the balancer, and their other data, by index.
     var states: [ServerState] {
         @inline(__always) _read {
             var borrowed = keptStates.borrow()
@@ -29,32 +28,34 @@ public final class UpstreamPool {
     private var keptStates: Borrowable<[ServerState]>
     let servers: [UpstreamServer]
     var balancer: Balancer
-    /// All connections, idle or not, by slot: who owns a connection from its first byte to its last.
+    /// All connections, idle or not, by slot. The pool owns a connection from its first byte to its last.
     private var connections: [UpstreamConnection?] = []
     private var freeSlots: [Int] = []
-    /// Of those, the ones that check servers: they count for no limit.
+    /// The number of connections that check servers, which count for no limit.
     private var checkCount = 0
-    /// Of those, the ones that nobody uses.
+    /// The number of idle connections.
     public internal(set) var idleCount: Int {
         get { storedIdleCount }
         set { storedIdleCount = newValue }
     }
     private var storedIdleCount = 0
-    /// Requests that have begun, or wait for their connection to be there.
+    /// The number of requests that have begun, or wait for their connection to open.
     private var underWay = 0
-    /// Places of tunnels, open or about to be.
-    var heldTunnels = 0
+    /// The number of tunnels, open or opening.
+    private var heldTunnels = 0
     private let waiting: WaitingQueue<UpstreamCall>
     private var waitingTimer: LoopTimer?
     private var isServingWaiting = false
-    var exhaustionEnd = Instant(nanoseconds: .min)
+    private var exhaustionEnd = Instant(nanoseconds: .min)
     var checks: [HealthCheck] = []
-    /// Called when a worker begins or ceases to use a server. Rarely.
+    /// Called when a worker starts or stops using a server. Rare.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
 
+    /// Creates a pool.
+    ///
     /// - Parameters:
-    ///   - tallies: where each server is counted, in the order of `settings`.
-    ///   - library: of the loop's thread.
+    ///   - tallies: the counters of each server, in the order of `settings`.
+    ///   - library: the library context of the loop's thread.
     public init(
         loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally], library: LibraryContext
     ) throws(CryptographyError) {
@@ -82,34 +83,34 @@ public final class UpstreamPool {
     }
 
     deinit {
-        // Of a configuration that was made ready and not taken: only checks can be under way.
+        // A prepared configuration that was not adopted has only checks in flight.
         for connection in connections { connection?.abandon() }
     }
 
-    /// Connections for requests that are open now.
+    /// The number of open connections for requests.
     public var connectionCount: Int { connections.count - freeSlots.count - checkCount }
-    /// Requests that wait for one.
+    /// The number of waiting requests.
     public var waitingCount: Int { waiting.count }
 
     // MARK: - Starting calls
 
-    /// Why a call that began now could not be served, for want of room in this process; nil if it could. Asked before anything is
-    /// spent for the request.
+    /// The reason why a new call would fail for lack of capacity in this process, or nil. Checked before any work for a
+    /// request.
     public var shortage: UpstreamFailure? {
         if let limit = settings.requests, underWay + waiting.count >= limit { return .requestLimit }
         if waiting.isFull, !waiting.isEmpty { return isExhausted ? .exhausted(errno: EMFILE) : .connectionLimit }
         guard idleCount == 0, !servers.contains(where: { $0.open.contains { $0.hasRoom } }) else { return nil }
-        // A new connection would be needed, which costs far more than this look.
+        // A new connection would be needed, which costs far more than this check.
         guard isExhausted || !Socket.canOpen(ceiling: settings.descriptorCeiling) else { return nil }
         return .exhausted(errno: EMFILE)
     }
 
-    /// Whether the last connection could not be opened for want of descriptors or memory.
+    /// Whether the last connection could not be opened for lack of descriptors or memory.
     private var isExhausted: Bool { loop.now < exhaustionEnd }
 
-    /// Starts a call: the caller then writes the request and sends it.
+    /// Starts a call. The caller then writes the request and sends it.
     ///
-    /// - Parameter key: whose request it is, for `Balance.device`.
+    /// - Parameter key: the client's key, for `Balance.device`.
     /// - Returns: nil if the call waits for a connection; `began(on:)` is called when it has one.
     public func start(
         _ call: UpstreamCall, for key: UInt64
@@ -124,7 +125,7 @@ public final class UpstreamPool {
         return try connectionOrWait(call, isFresh: false)
     }
 
-    /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
+    /// Restarts a call that got no response: on a new connection, and at another server if there is one.
     public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamCarrier? {
         let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
         if !others { call.tried = ServerSet() }
@@ -135,7 +136,7 @@ public final class UpstreamPool {
     private func connectionOrWait(
         _ call: UpstreamCall, isFresh: Bool
     ) throws(UpstreamFailure) -> UpstreamCarrier? {
-        // Who waits already comes first.
+        // Waiting calls come first.
         if waiting.isEmpty {
             switch try place(for: call, isFresh: isFresh) {
             case .carrier(let carrier): return carrier
@@ -150,8 +151,7 @@ public final class UpstreamPool {
     private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw isExhausted ? .exhausted(errno: EMFILE) : .connectionLimit }
         let end = call.waitingEnd ?? loop.now + settings.waitingTimeout
-        // It may have waited before, and a connection that it got then had no room for it: its waiting time does not
-        // restart.
+        // The call may have waited before, and then found no room on its connection: its waiting time does not restart.
         guard loop.now < end else { throw .waitingTimeout }
         call.waitingEnd = end
         let isFirst = waiting.isEmpty
@@ -160,10 +160,10 @@ public final class UpstreamPool {
         if isFirst { waitingTimer?.start(after: min(settings.waitingTimeout, Self.glance)) }
     }
 
-    /// What there is for a call that wants to begin.
+    /// The place of a call that wants to begin.
     enum Place {
         case carrier(UpstreamCarrier)
-        /// It waits for a server on its way, which begins it then.
+        /// The call waits for a server that is being connected, and begins then.
         case awaited
         /// There is no connection, and none may be opened now.
         case none
@@ -174,17 +174,17 @@ public final class UpstreamPool {
         guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
             return .none
         }
-        // Those that it has kept for longer are hardly better than the one that has just broken.
+        // Other long unused connections are hardly better than the one that has just failed.
         if isFresh {
             let oldest = servers[server].idle.first
             oldest?.discard()
         }
         while !isFresh, let connection = servers[server].idle.popLast() {
             idleCount -= 1
-            // Its server may have closed it, or said more than its last response had: that would be taken for the next one.
-            // The loop may not have seen that yet, whatever order events come in.
+            // Its server may have closed it, or sent more than its last response, which would be taken for the next
+            // one. The loop may not have noticed yet, in whatever order events arrive.
             guard connection.isReusable else {
-                // Not to be looked for among the idle ones any more.
+                // No longer among the idle ones.
                 connection.phase = .head
                 connection.discard()
                 continue
@@ -200,7 +200,7 @@ public final class UpstreamPool {
                 HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
             }
         } catch {
-            // Descriptors come back as connections end: it waits, as where the pool has none left.
+            // Descriptors become free as connections end. The call waits, as if the pool had no connection left.
             guard error.kind == .exhausted else { throw error }
             return .none
         }
@@ -217,7 +217,7 @@ public final class UpstreamPool {
         servers[server].tally.counts.requests += 1
     }
 
-    /// A call whose connection did not come about, or has no room for it after all.
+    /// Places a call whose connection could not be established, or has no room for it after all.
     func begin(_ call: UpstreamCall, again place: () throws(UpstreamFailure) -> Place) {
         do throws(UpstreamFailure) {
             switch try place() {
@@ -231,11 +231,13 @@ public final class UpstreamPool {
         call.finishEvent()
     }
 
+    /// Closes an idle connection if necessary.
+    ///
     /// - Returns: whether one more connection may be opened.
     func makeRoom() -> Bool {
         guard connectionCount >= settings.connections else { return true }
         if settings.speaks == .http2 { return closeIdleStreams() }
-        // One that is kept for another server's requests.
+        // A connection that is kept for another server's requests.
         guard let server = servers.max(by: { $0.idle.count < $1.idle.count }), let oldest = server.idle.first else {
             return false
         }
@@ -245,13 +247,13 @@ public final class UpstreamPool {
 
     // MARK: - Waiting
 
-    /// A call does not wait any more.
+    /// Removes a waiting call.
     func leave(_ call: UpstreamCall) {
         call.queue = nil
         waiting.remove(call.ticket)
     }
 
-    /// When all events that were ready are served: the connection that makes room is in the middle of its own event.
+    /// Serves waiting calls at the end of the turn: the connection that makes room is within its own event.
     func serveWaitingSoon() {
         guard !waiting.isEmpty, !isServingWaiting else { return }
         isServingWaiting = true
@@ -262,18 +264,18 @@ public final class UpstreamPool {
     }
 
     private func serveWaiting() {
-        // Each of those that wait now at most once: one that fails may start again, and waits then.
+        // Each waiting call at most once: a call that fails may restart, and waits again.
         for _ in 0..<waiting.count {
             guard mayStart, let call = waiting.first else { return }
             do throws(UpstreamFailure) {
                 let isFresh = !call.tried.isEmpty
                 var granted = try place(for: call, isFresh: isFresh)
                 if case .none = granted, isFresh {
-                    // There is room only where it has failed before.
+                    // Room exists only at servers that have failed it before.
                     call.tried = ServerSet()
                     granted = try place(for: call, isFresh: true)
                 }
-                // What looked like room was none: it keeps its place.
+                // The apparent room was none: the call keeps its place.
                 if case .none = granted { return }
                 leave(call)
                 guard case .carrier(let carrier) = granted else { continue }
@@ -286,7 +288,7 @@ public final class UpstreamPool {
         }
     }
 
-    /// Whether some server has room. Asked without moving the turn.
+    /// Whether a server has room. Does not move the turn.
     private var mayStart: Bool {
         guard settings.speaks == .http11 else { return mayStartStream }
         var balancer = balancer
@@ -294,7 +296,7 @@ public final class UpstreamPool {
         return connectionCount < settings.connections || idleCount > 0
     }
 
-    /// While somebody waits. What room time alone makes, by the end of an ejection, is announced by nobody.
+    /// Checks for room while calls wait. The end of an ejection makes room without any event.
     private func glanceAtWaiting() {
         serveWaiting()
         while let deadline = waiting.firstDeadline() {
@@ -310,10 +312,10 @@ public final class UpstreamPool {
     }
 
     private static let glance = TimeSpan.milliseconds(100)
-    /// For how long a lack of descriptors is taken to last, longer than from one glance to the next.
-    static let exhaustionTime = TimeSpan.milliseconds(250)
+    /// The assumed duration of a lack of descriptors, longer than the time between two checks.
+    private static let exhaustionTime = TimeSpan.milliseconds(250)
 
-    // MARK: - What connections say
+    // MARK: - Interface for connections
 
     func add(_ connection: UpstreamConnection) {
         if connection.isCheck { checkCount += 1 }
@@ -326,7 +328,7 @@ public final class UpstreamPool {
         }
     }
 
-    /// A request that was under way on the connection, or waited for it, is there no more. One that checks a server was never counted.
+    /// Removes a request of a connection, in flight or waiting. Checks are not counted.
     func callEnded(on connection: UpstreamConnection) {
         guard !connection.isCheck else { return }
         assert(states[connection.server].busy > 0 && underWay > 0, "what has not begun cannot end")
@@ -339,12 +341,12 @@ public final class UpstreamPool {
     func release(_ connection: HTTP1Connection) {
         servers[connection.server].idle.append(connection)
         idleCount += 1
-        // Its server may have moved meanwhile.
+        // The server's address may have changed meanwhile.
         let isStale = !servers[connection.server].has(connection.address)
         if isStale || idleCount > settings.idleConnections { connection.discard() }
     }
 
-    /// Lets go of a connection that has closed itself.
+    /// Removes a connection that has closed itself.
     func remove(_ connection: UpstreamConnection, isIdle: Bool) {
         let server = servers[connection.server]
         server.open.removeAll { $0 === connection }
@@ -358,7 +360,7 @@ public final class UpstreamPool {
         serveWaitingSoon()
     }
 
-    /// Nothing is under way any more: closes the connections nobody uses, and asks no server how it is.
+    /// Closes idle connections and ends health checks. No request is in flight any more.
     public func close() {
         for check in checks { check.stop() }
         checks = []
@@ -369,10 +371,11 @@ public final class UpstreamPool {
     }
 }
 
-/// Where servers are, if they are known by a name.
+// MARK: - Addresses
+
 extension UpstreamPool {
-    /// A name was resolved, and leads elsewhere than before: new connections go there, those that nobody uses and that lead
-    /// where the server is no more are closed, and requests under way go on.
+    /// Applies the new addresses of a name. New connections use them, idle connections to former addresses are closed,
+    /// and requests in flight continue.
     public func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
         for place in servers.indices where settings.servers[place].resolved == server {
             servers[place].readdress(addresses)
@@ -382,17 +385,20 @@ extension UpstreamPool {
             for connection in idle where !servers[place].has(connection.address) { connection.discard() }
             let open = servers[place].open
             for connection in open where !servers[place].has(connection.address) { connection.retire() }
-            // None once the pool is closed.
+            // There are no checks after the pool is closed.
             if place < checks.count, !addresses.isEmpty { checks[place].addressesCame() }
         }
         serveWaitingSoon()
     }
 }
 
-/// Connections that become tunnels do not come back for as long as somebody likes, so they may have no more than a share of them:
-/// the rest is for requests.
+// MARK: - Tunnels
+
+// Tunnels occupy connections for an unlimited time, so they get only a share. The rest is for requests.
 extension UpstreamPool {
-    /// - Returns: whether one more tunnel may be on its way. If so, `giveTunnelPlace` follows, once.
+    /// Reserves a tunnel.
+    ///
+    /// - Returns: whether one more tunnel may open. If so, `giveTunnelPlace` follows, once.
     public func takeTunnelPlace() -> Bool {
         guard heldTunnels < settings.tunnels else { return false }
         heldTunnels += 1
@@ -402,7 +408,8 @@ extension UpstreamPool {
     public func giveTunnelPlace() { heldTunnels -= 1 }
 }
 
-/// New connections, and what becomes of a call whose connection did not come about.
+// MARK: - New connections
+
 extension UpstreamPool {
     /// Opens a connection to `server`, or to another one if that fails at once.
     func connect<Connection: UpstreamConnection>(
@@ -419,7 +426,7 @@ extension UpstreamPool {
                 add(connection)
                 return connection
             } catch {
-                // It says nothing of the server, and would be the same at the next one.
+                // The cause is not the server, and the next one would fail alike.
                 guard error.kind != .exhausted else { throw error }
                 server = try another(than: server, for: call, after: error)
                 left = servers[server].addressCount
@@ -438,7 +445,7 @@ extension UpstreamPool {
         }
     }
 
-    /// Opens a connection that asks how a server is, for a call that begins when there is one.
+    /// Opens a connection for a health check, for a call that begins after that.
     func beginCheck(_ call: UpstreamCall, of server: Int) throws(UpstreamFailure) {
         var left = servers[server].addressCount
         let socket = try openSocket(to: server, &left)
@@ -451,7 +458,7 @@ extension UpstreamPool {
         case .http2:
             let connection = HTTP2UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
             addCheck(connection, left)
-            // It waits: the server has not shown itself.
+            // It waits: the server has not sent its SETTINGS.
             _ = connection.take(call)
         }
     }
@@ -462,17 +469,17 @@ extension UpstreamPool {
         add(connection)
     }
 
-    /// Another socket for a connection that has sent nothing of its call: to the server's next address, or to another
-    /// server.
+    /// Opens another socket for a connection that has sent nothing of its call: to the server's next address, or to
+    /// another server.
     ///
-    /// - Parameter call: which of the servers may be asked for it; nil for no other one.
-    /// - Throws: if there is nothing left to try, which of the failures at the last server's addresses says most.
+    /// - Parameter call: the call that decides about further servers. Nil for no other server.
+    /// - Throws: if nothing is left to try, the most significant failure of the last server's addresses.
     func anotherSocket(
         for connection: UpstreamConnection, of call: UpstreamCall?, after failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
         if !connection.isConnecting && connection.callsServed > 0 {
-            // The server has closed a connection that it had kept, which says nothing of it.
+            // The server has closed a kept connection, which is no failure.
             connection.addressesLeft = servers[connection.server].addressCount
             connection.connectFailure = nil
         } else {
@@ -499,7 +506,7 @@ extension UpstreamPool {
             states[next].busy += 1
             servers[next].tally.counts.requests += 1
             connection.server = next
-            // Each server is judged by its own.
+            // Each server has its own failure.
             connection.connectFailure = nil
             call.lastServer = next
             connection.addressesLeft = servers[next].addressCount
@@ -513,7 +520,7 @@ extension UpstreamPool {
         return try next(after: server, for: call, failure)
     }
 
-    /// The server to be asked next, where `server` has failed the call and was judged for it.
+    /// Returns the next server after `server` has failed the call and the failure was recorded.
     func next(
         after server: Int, for call: UpstreamCall, _ failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Int {

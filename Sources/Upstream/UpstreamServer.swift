@@ -2,19 +2,19 @@ internal import Bytes
 internal import EventLoop
 internal import TLS
 
-/// What a pool keeps of one server besides what the balancer looks at.
+/// A server of a pool, with everything besides its state for the balancer.
 final class UpstreamServer {
     let name: String
     let tally: ServerTally
-    /// Whom TLS must find there; nil without TLS.
+    /// The TLS destination. Nil without TLS.
     let destination: TLSDestination?
-    /// Each has a number that no other address of the server ever had, so that connections can tell theirs by it.
+    /// The addresses, each with a unique number by which connections identify theirs.
     private var addresses: [(number: Int, address: SocketAddress)] = []
     private var numbersGiven = 0
     private var nextAddress = 0
-    /// The number of the address that was connected to last.
+    /// The number of the last address used.
     private(set) var connectedAddress = 0
-    /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
+    /// The idle connections. The last one returned comes first, so that unneeded ones age and are closed.
     var idle: [HTTP1Connection] {
         @inline(__always) _read {
             var borrowed = keptIdle.borrow()
@@ -28,13 +28,15 @@ final class UpstreamServer {
         }
     }
     private var keptIdle = Borrowable<[HTTP1Connection]>([])
-    /// Those of HTTP/2, the oldest first, whether anybody uses them or not.
+    /// The HTTP/2 connections, the oldest first, idle or not.
     var open: [HTTP2UpstreamConnection] = []
 
-    /// It admits no streams, as it has said: until then no new connection is opened to find out whether it still does not.
+    /// The time until which no new connection is opened, because the server admits no streams.
     var admitsNoneUntil = Instant(nanoseconds: .min)
 
-    /// - Parameter tls: the upstream's; nil without TLS.
+    /// Creates a server.
+    ///
+    /// - Parameter tls: the TLS context of the upstream. Nil without TLS.
     init(_ settings: UpstreamSettings.Server, tls: ClientContext?, tally: ServerTally) {
         // Copies that no other thread refers to.
         name = String(decoding: Array(settings.name.utf8), as: UTF8.self)
@@ -48,7 +50,7 @@ final class UpstreamServer {
 
     var addressCount: Int { addresses.count }
 
-    /// Where it is from now on. What is known already keeps its number.
+    /// Sets the addresses. Known ones keep their number.
     func readdress(_ new: [SocketAddress]) {
         addresses = new.map { address in
             if let known = addresses.first(where: { $0.address == address }) { return known }
@@ -59,10 +61,10 @@ final class UpstreamServer {
         admitsNoneUntil = Instant(nanoseconds: .min)
     }
 
-    /// Whether the address with this number is still one of its own.
+    /// Returns whether the address with this number is still in use.
     func has(_ number: Int) -> Bool { addresses.contains { $0.number == number } }
 
-    /// What logs call it, with the address that this number stands for where it is known by a name.
+    /// Returns the server's name for logs, followed by the address with this number if the server has a host name.
     func place(of number: Int) -> String {
         guard let address = addresses.first(where: { $0.number == number })?.address.description, address != name else {
             return name
@@ -73,9 +75,9 @@ final class UpstreamServer {
     /// Starts to connect to the addresses in turn.
     ///
     /// - Parameters:
-    ///   - left: addresses that may be tried; counted down.
+    ///   - left: the number of addresses that may be tried, counted down.
     ///   - ceiling: the number that the descriptor must stay below.
-    /// - Throws: the failure that says most, if all fail at once; `exhausted` without trying another one.
+    /// - Throws: the most significant failure if all fail at once. `exhausted` ends the attempts.
     func connect(_ left: inout Int, ceiling: Int32) throws(UpstreamFailure) -> Socket {
         var failure = UpstreamFailure.unresolved
         guard !addresses.isEmpty else { throw failure }
@@ -101,11 +103,11 @@ extension EventLoopError {
     }
 }
 
-/// What one worker has counted of one server since it began.
+/// The counters of one server in one worker since its start.
 public struct ServerCounts: Sendable {
-    /// Requests that began there: one that was tried at two servers counts for both.
+    /// The number of requests that began there. One that was tried at two servers counts for both.
     public internal(set) var requests: UInt64 = 0
-    /// By the raw value of the kind.
+    /// The failures by the raw value of their kind.
     public internal(set) var failures = [UInt64](repeating: 0, count: UpstreamFailure.Kind.allCases.count)
     public internal(set) var ejections: UInt64 = 0
     public internal(set) var checksPassed: UInt64 = 0
@@ -122,14 +124,14 @@ public struct ServerCounts: Sendable {
     }
 }
 
-/// A server's failure of a request, or of a check of its health.
+/// A failure of a server in a request or in a health check.
 public struct ServerFailure: Sendable {
     public let failure: HealthCheckFailure
     /// Seconds since 1970-01-01T00:00:00Z.
     public let at: Int64
 }
 
-/// Where a worker counts what happens at a server. It outlives the pools, whose generations come and go.
+/// The counters of a server in a worker. They outlive the pools, which belong to generations.
 public final class ServerTally {
     public internal(set) var counts: ServerCounts {
         _read {
@@ -143,7 +145,7 @@ public final class ServerTally {
             yield &borrowed.value
         }
     }
-    /// Nil while there was none.
+    /// The last failure. Nil if there was none.
     public internal(set) var lastFailure: ServerFailure?
     private var keptCounts = Borrowable(ServerCounts())
 

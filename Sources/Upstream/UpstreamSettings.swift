@@ -2,17 +2,18 @@ public import EventLoop
 public import HTTP
 public import TLS
 
-/// One upstream: its servers, how they are chosen and judged, and how its connections are kept.
+/// The settings of one upstream: its servers, their choice and health, and its connections.
 public struct UpstreamSettings: Sendable {
-    /// One server as it is configured.
+    /// A configured server.
     public struct Server: Sendable {
-        /// As the conf file has it: in logs and metrics.
+        /// The name in the conf file, for logs and metrics.
         public var name: String
-        /// Tried in turn by new connections. None while its name has not been resolved.
+        /// The addresses that new connections try in turn. Empty while the name is not resolved.
         public var addresses: [SocketAddress]
-        /// What is resolved, again and again; nil if the addresses are what is configured.
+        /// The name that is resolved repeatedly. Nil if the addresses are configured.
         public let resolved: NamedServer?
-        /// What its certificate must name: a host name, or an address without brackets. Nil only where there is no TLS.
+        /// The name that the certificate must contain: a host name, or an address without brackets. Nil only without
+        /// TLS.
         public var certificateName: String?
 
         public init(name: String, addresses: [SocketAddress], certificateName: String? = nil) {
@@ -31,48 +32,50 @@ public struct UpstreamSettings: Sendable {
         }
     }
 
-    /// Of one upstream at most.
+    /// The maximum number of servers of an upstream.
     public static let mostServers = ServerSet.limit
 
     public var name: String
-    /// At least one.
+    /// At least one server.
     public var servers: [Server]
-    /// Nil: in the clear, which somebody has decided.
+    /// The TLS settings. Nil for plaintext, which the operator has accepted.
     public var tls: ClientContext.Settings?
-    /// Spoken with all servers; with TLS, `tls` offers the same.
+    /// The protocol of all servers. With TLS, `tls` offers the same.
     public var speaks = ApplicationProtocol.http11
     public var balance = Balance.roundRobin
-    /// Open connections per worker, idle ones included.
+    /// The maximum number of open connections per worker, idle ones included.
     public var connections = 1024
-    /// No connection is opened while the process has as many descriptors open; those above are for other uses.
+    /// No connection is opened while the process has this many descriptors open. Those above are for other uses.
     public var descriptorCeiling = Int32.max
-    /// Of those to one server at most; nil: half of them while there are other servers to ask.
+    /// The maximum number of connections to one server. Nil for half of all while other servers exist.
     public var connectionsPerServer: Int?
-    /// Requests under way on one connection at most: no more than one with HTTP/1.1, with HTTP/2 also no more than the server admits.
+    /// The maximum number of requests in flight on one connection. It is 1 with HTTP/1.1. With HTTP/2 the server's
+    /// limit applies too.
     public var streams = 100
-    /// Unused connections kept per worker.
+    /// The maximum number of idle connections per worker.
     public var idleConnections = 128
-    /// Of those connections, the ones that may be tunnels, open or about to be.
+    /// The maximum number of connections that are tunnels, open or opening.
     public var tunnels = 512
-    /// Requests under way and waiting, per worker; nil: as many as connections and places to wait admit.
+    /// The maximum number of requests in flight and waiting, per worker. Nil for as many as connections and waiting
+    /// places admit.
     public var requests: Int?
-    /// Requests that wait for a connection, per worker.
+    /// The maximum number of requests that wait for a connection, per worker.
     public var waiting = 256
     public var waitingTimeout = TimeSpan.seconds(2)
-    /// For one server, the TLS handshake included; with others to go on to, twice that in all.
+    /// The time to connect to one server, including the TLS handshake. With further servers, twice that in all.
     public var connectTimeout = TimeSpan.seconds(5)
-    /// Longest wait for the response head, once the request was sent, and for a server to take more of a request.
+    /// The maximum wait for the response head after the request was sent, and for a server to accept more of a request.
     public var responseTimeout = TimeSpan.seconds(60)
-    /// Between two reads of a response's content.
+    /// The time between two reads of a response's content.
     public var contentTimeout = TimeSpan.seconds(60)
-    /// How long an unused connection is kept.
+    /// The time after which an idle connection is closed.
     public var idleTimeout = TimeSpan.seconds(60)
     public var ejection = EjectionRules()
-    /// Nil: servers are judged by requests alone.
+    /// The health checks. Nil if only requests show the health of servers.
     public var health: HealthCheckRules?
     public var head = HeadLimits.standard
 
-    /// Requests that one server may have under way.
+    /// The maximum number of requests in flight at one server.
     var requestsPerServer: Int { (connectionsPerServer ?? connections) * requestsPerConnection }
 
     var requestsPerConnection: Int { speaks == .http2 ? streams : 1 }

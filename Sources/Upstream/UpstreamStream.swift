@@ -2,23 +2,23 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 
-/// One call on a connection of HTTP/2. An object carries one call after the other.
+/// A call on an HTTP/2 connection. An object carries one call after the other.
 public final class UpstreamStream {
-    /// Nil while it carries no call. It keeps the connection: a response that has come whole outlives that.
+    /// The connection. Nil while there is no call. It is retained because a complete response outlives its use.
     private var owner: HTTP2UpstreamConnection?
     private var call: UpstreamCall?
-    /// Its place among those under way.
+    /// The index among the streams in flight.
     var slot = 0
-    /// Once the head was written.
+    /// The stream, once the head was written.
     private var wire: CallStream?
     private var isRequestComplete = false
     private var isAnswered = false
-    /// The client is slower than the server; the client's own timeouts watch it.
+    /// Whether the client is slower than the server. The client's own timeouts apply then.
     private var isHeld = false
-    /// Content of the request that was not framed when that was looked at last.
+    /// The content of the request that was not framed at the last check.
     private var unframed = 0
-    /// Until when the server has to do what it owes: take more of the request, answer, go on with the response. Nil while it is the
-    /// client that is waited for.
+    /// The deadline for the server's next step: accept more of the request, answer, or continue the response. Nil while
+    /// the client is awaited.
     private(set) var end: Instant?
 
     func begin(_ call: UpstreamCall, on owner: HTTP2UpstreamConnection, slot: Int) {
@@ -32,7 +32,7 @@ public final class UpstreamStream {
         end = nil
     }
 
-    var currentCall: UpstreamCall? { call }
+    fileprivate var currentCall: UpstreamCall? { call }
     var footprint: Int { wire?.footprint ?? 0 }
 
     // MARK: - The request
@@ -62,7 +62,7 @@ public final class UpstreamStream {
         } catch {
             switch error {
             case .headTooLarge: return false
-            // The connection has ended in this very event: it says so itself, at its end.
+            // The connection has ended within this event, and reports that at its end.
             case .noRoom, .closing: owner.lose(.disconnected)
             }
         }
@@ -70,7 +70,7 @@ public final class UpstreamStream {
         return true
     }
 
-    /// Sends again what an earlier server got of the content and has not processed.
+    /// Sends the content again that an earlier server got and has not processed.
     private func replay(_ call: UpstreamCall) {
         guard let wire else { return }
         call.kept.replay { _ = wire.sendContent($0) }
@@ -101,7 +101,7 @@ public final class UpstreamStream {
         owner.workSoon()
     }
 
-    /// To be called when nothing more can be framed: what waits then, waits for the server.
+    /// Measures the wait for the server. Call it when nothing more can be framed.
     func measure() {
         guard let wire, !isRequestComplete else { return }
         let before = unframed
@@ -113,7 +113,7 @@ public final class UpstreamStream {
 
     func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
         isAnswered = true
-        // It has been processed: nobody else is asked.
+        // The server has processed the request, so no other one gets it.
         call?.kept.drop()
         limitWait()
         call?.responseHead(head, bytes)
@@ -148,7 +148,7 @@ public final class UpstreamStream {
         switch failure {
         case .unprocessed(.unsent): fail(owner.loss ?? .disconnected, again: .always, isJudged: false)
         case .unprocessed: fail(.refused, again: .always, isJudged: false)
-        // Anything a client sends may lead to that: it must not have a server ejected.
+        // Any client can provoke this, so it must not have a server ejected.
         case .reset(let code): fail(.reset(code), again: .never, isJudged: false)
         case .malformed(let fault): fail(.malformed(fault), again: .never, isJudged: true)
         case .connectionFaulted(let fault): fail(.http2(fault), again: .never, isJudged: true, ofConnection: true)
@@ -159,10 +159,10 @@ public final class UpstreamStream {
         }
     }
 
-    /// Whether the session knows of it.
+    /// Whether the session knows the stream.
     var isOnWire: Bool { wire != nil }
 
-    /// The connection has ended before it could take the request.
+    /// Fails the call because the connection ended before it could take the request.
     func failUnsent() {
         let call = call
         fail(owner?.loss ?? .disconnected, again: .always, isJudged: false)
@@ -183,11 +183,11 @@ public final class UpstreamStream {
         guard isHeld, let owner else { return }
         isHeld = false
         limitWait()
-        // In an event of its own: the caller is in the middle of its client's.
+        // In an event of its own: the caller is within an event of its client.
         owner.resume(self)
     }
 
-    /// Hands on what was held back.
+    /// Passes on the content that was held back.
     func deliver() { wire?.contentWanted() }
 
     // MARK: - Time
@@ -201,12 +201,12 @@ public final class UpstreamStream {
 
     func judge(now: Instant) {
         guard let end, end <= now, let owner else { return }
-        // Nothing has come for long, for anybody: the connection may lead nowhere, and the next requests go elsewhere.
+        // Nothing has arrived for long on any stream: the connection may be dead, so the next requests use others.
         let wait = isAnswered ? owner.contentTimeout : owner.responseTimeout
         if (now - owner.lastReceived).nanoseconds >= wait.nanoseconds / 2 { owner.retire() }
         let wire = wire
         let call = call
-        // A client whose upload the service does not take must not have it judged by all who share the connection.
+        // A client whose upload the service does not accept must not have it ejected for all clients of the connection.
         fail(.responseTimeout, again: .never, isJudged: wire?.isStarved != true)
         wire?.reset(.cancel)
         call?.finishEvent()
@@ -232,7 +232,7 @@ public final class UpstreamStream {
         return call
     }
 
-    /// The pool itself goes.
+    /// Ends the call because its pool ends.
     func abandon() {
         call?.carrier = nil
         call = nil
@@ -242,12 +242,12 @@ public final class UpstreamStream {
     }
 }
 
-/// Passes the session's events of one stream to the carrier of the call, as long as there is one.
+/// The stream of the session, which passes its events to the carrier of the call while there is one.
 final class CallStream: HTTP2ClientStream {
     var carrier: UpstreamStream? {
         didSet { if let carrier { finishing = carrier.currentCall } }
     }
-    /// Whose event it is. It is settled, too, if it has given the stream up within.
+    /// The call of the present event. Its event is finished even if the call has released the stream within it.
     private var finishing: UpstreamCall?
 
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { carrier?.responseHead(head, bytes) }

@@ -1,11 +1,12 @@
 internal import EventLoop
 
-/// Who waits, the first first: bounded, and each for the same time, so that the first is also the first whose time is over.
+/// A bounded queue. Each element waits for the same time, so the first one is also the first to expire.
 ///
-/// Who leaves from the middle makes room at once; what it leaves behind is swept up when there is as much of it as may wait.
+/// Removing an element from the middle makes room at once. Its place is swept up when there are as many such places as
+/// elements may wait.
 ///
-/// A class, though it has one owner: every request asks whether somebody waits, and as a struct in a property each of these looks
-/// would be checked for exclusivity.
+/// A class in spite of its single owner: every request checks the queue, and as a struct in a property each check would
+/// be tested for exclusivity.
 final class WaitingQueue<Element> {
     private struct Entry {
         let ticket: UInt64
@@ -15,7 +16,7 @@ final class WaitingQueue<Element> {
 
     private let limit: Int
     private var entries: [Entry] = []
-    /// Entries before this one are gone.
+    /// The index of the first entry that is not gone.
     private var start = 0
     private var nextTicket: UInt64 = 1
     private(set) var count = 0
@@ -27,8 +28,11 @@ final class WaitingQueue<Element> {
         self.limit = limit
     }
 
-    /// - Parameter deadline: who has one before that of somebody who came earlier is kept until then.
-    /// - Returns: the ticket to leave with; never given twice.
+    /// Appends an element.
+    ///
+    /// - Parameter deadline: the end of its wait. An element with an earlier deadline than its predecessor waits until
+    ///   the predecessor's.
+    /// - Returns: the ticket for its removal, which is unique.
     func append(_ element: Element, until deadline: Instant) -> UInt64 {
         precondition(!isFull, "one more waits than may")
         if entries.count >= 2 * limit + 16 { sweep() }
@@ -38,13 +42,13 @@ final class WaitingQueue<Element> {
         return nextTicket
     }
 
-    /// When the first one's time is over.
+    /// Returns the deadline of the first element.
     func firstDeadline() -> Instant? {
         skipGaps()
         return start < entries.count ? entries[start].deadline : nil
     }
 
-    /// Who has waited longest.
+    /// The element that has waited longest.
     var first: Element? {
         skipGaps()
         return start < entries.count ? entries[start].element : nil
@@ -61,7 +65,7 @@ final class WaitingQueue<Element> {
         return entries[start].element
     }
 
-    /// Nothing happens if it does not wait any more.
+    /// Removes an element. Has no effect if it no longer waits.
     func remove(_ ticket: UInt64) {
         var (low, high) = (start, entries.count)
         while low < high {

@@ -17,14 +17,14 @@ struct BalancerTests {
         Balancer(balance, limit: limit, share: share)
     }
 
-    /// Outside of the macros, whose arguments cannot be changed.
+    /// Chooses a server outside of the macros, whose arguments cannot be changed.
     private func choose(
         _ balancer: inout Balancer, _ servers: [ServerState], _ key: UInt64, tried: ServerSet = ServerSet()
     ) -> Int? {
         balancer.choose(among: servers, for: key, tried: tried, at: now)
     }
 
-    /// How often each place is chosen.
+    /// Returns how often each index is chosen.
     private func counts(
         _ balancer: inout Balancer, _ servers: [ServerState], _ requests: Int, key: (Int) -> UInt64 = { UInt64($0) }
     ) -> [Int] {
@@ -120,7 +120,7 @@ struct BalancerTests {
         for (old, new) in zip(before, during) { #expect(old == 2 ? new != 2 : new == old) }
         servers[2].health = well
         #expect(keys.map { choose(&balancer, servers, $0) } == before)
-        // A sixth server takes about a sixth, and nothing else moves.
+        // A sixth server takes about a sixth, and no other key moves.
         var more = self.servers(6)
         more.swapAt(0, 5)
         let names = [5, 1, 2, 3, 4, 0]

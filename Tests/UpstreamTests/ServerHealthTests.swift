@@ -63,7 +63,7 @@ struct ServerHealthTests {
         _ = health.succeeded(at: at(11))
         #expect(on(&health) { $0.failed(at: at(12)) })
         #expect(on(&health) { $0.eject(at: at(12)) } == .seconds(20))
-        // Back at 32, and well until 52, for as long as it was away.
+        // Back at 32, and healthy until 52, for as long as it was ejected.
         _ = health.succeeded(at: at(33))
         _ = health.succeeded(at: at(52))
         #expect(on(&health) { $0.failed(at: at(53)) })

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Connection failures of servers")
 struct UpstreamFailureTests {
-    /// As far as each got on the way to a request.
+    /// The failures in the order of their progress towards a request.
     private static let inOrder: [UpstreamFailure] = [
         .unresolved, .unreachable(server: "localhost:443", errno: ENETUNREACH),
         .unreachable(server: "localhost:443", errno: ECONNREFUSED),

@@ -2,8 +2,8 @@ internal import Bytes
 public import EventLoop
 internal import HTTP
 
-/// Asks one server again and again whether it is well, each time on a connection of its own: a server that takes no new
-/// connections is not.
+/// A periodic health check of one server. Each check uses a new connection: a server that accepts no new connections is
+/// unhealthy.
 final class HealthCheck: UpstreamCall {
     private unowned let pool: UpstreamPool
     private let server: Int
@@ -13,13 +13,13 @@ final class HealthCheck: UpstreamCall {
     private var timer: LoopTimer?
     private var beganAt = Instant(nanoseconds: 0)
     private var isUnderWay = false
-    /// Until an address of the server is known there is nobody to ask.
+    /// Whether the check waits for an address of the server.
     private var isWaiting = false
-    /// Of its head, once it has come.
+    /// The status of the response, after its head has arrived.
     private var status: UInt16?
     private var received = 0
 
-    /// An answer is read to its end, so that the server sees an orderly one, but no longer than this.
+    /// The maximum content of a response. It is read to its end, so that the server sees an orderly end.
     private static let contentLimit = 64 << 10
 
     init(pool: UpstreamPool, server: Int, _ rules: HealthCheckRules) {
@@ -29,7 +29,7 @@ final class HealthCheck: UpstreamCall {
         path = Array(rules.path.utf8)
         host = Array((rules.host ?? pool.settings.servers[server].name).utf8)
         super.init()
-        // The first one at once; not here, where the pool is still being made.
+        // The first check is immediate, but not within this initializer, which runs while the pool is being created.
         timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
             if isUnderWay { end(.timeout(rules.timeout)) } else { begin() }
         }
@@ -41,7 +41,7 @@ final class HealthCheck: UpstreamCall {
         cancel()
     }
 
-    /// The server has addresses, or others than before.
+    /// Continues after the server's addresses have changed.
     func addressesCame() {
         guard isWaiting else { return }
         isWaiting = false
@@ -73,19 +73,21 @@ final class HealthCheck: UpstreamCall {
         carrier.send(isComplete: true)
     }
 
-    /// - Parameter failure: nil if it has passed.
+    /// Ends a check.
+    ///
+    /// - Parameter failure: the failure, or nil if the check has passed.
     private func end(_ failure: HealthCheckFailure?) {
         guard isUnderWay else { return }
         isUnderWay = false
         cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
-        // The server was not asked: what is known of it stays.
+        // The check did not reach the server, so its state stays.
         if case .upstream(.exhausted) = failure { return }
         pool.checked(server, failure)
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
     override var method: Method? { .get }
 
@@ -97,7 +99,7 @@ final class HealthCheck: UpstreamCall {
         return content.count
     }
 
-    /// What its answer says.
+    /// The failure that the response shows, if any.
     private var verdict: HealthCheckFailure? {
         guard let status, !rules.passes(status) else { return nil }
         return .status(status, expected: rules.status)
@@ -108,15 +110,15 @@ final class HealthCheck: UpstreamCall {
     override func failed(_ failure: UpstreamFailure, again: Repetition) { end(.upstream(failure)) }
 }
 
-/// Why a health check has not passed.
+/// The reason why a health check has failed.
 public enum HealthCheckFailure: Equatable, Sendable {
     case upstream(UpstreamFailure)
-    /// It was answered, but not so. - expected: nil for 200 to 299.
+    /// Another status than expected. `expected` is nil for 200 to 299.
     case status(UInt16, expected: UInt16?)
-    /// It took longer than a check may, to the end of the answer.
+    /// The check exceeded its time, up to the end of the response.
     case timeout(TimeSpan)
 
-    /// For logs.
+    /// The text for logs.
     public var text: String {
         switch self {
         case .upstream(let failure): failure.text
@@ -126,20 +128,20 @@ public enum HealthCheckFailure: Equatable, Sendable {
     }
 }
 
-/// How servers are asked whether they are well.
+/// The settings of health checks.
 public struct HealthCheckRules: Sendable {
-    /// Of the request: `/health`.
+    /// The path of the request: `/health`.
     public var path: String
-    /// What the request calls the host; nil: the server as it is configured.
+    /// The value of Host in the request. Nil for the server as configured.
     public var host: String?
-    /// From one check to the next.
+    /// The time from one check to the next.
     public var interval = TimeSpan.seconds(5)
-    /// For a whole check; less than `interval`.
+    /// The timeout of a whole check, less than `interval`.
     public var timeout = TimeSpan.seconds(2)
-    /// Checks, one after the other, that make it healthy or unhealthy.
+    /// The number of consecutive checks that make the server healthy or unhealthy.
     public var healthyAfter = 2
     public var unhealthyAfter = 3
-    /// The one status that passes; nil: 200 to 299.
+    /// The required status. Nil for 200 to 299.
     public var status: UInt16?
 
     public init(path: String) {

@@ -1,24 +1,24 @@
 public import EventLoop
 
-/// What one worker thinks of one server: by the requests that failed there, and by its answers to checks.
+/// The health of one server as one worker sees it, from failed requests and from checks.
 ///
-/// A value: the caller reports what happened and when. The two judge independently; only where both have no objection
-/// does the server get requests.
+/// A value: the caller passes each event and its time. The two sources are independent; only if both agree does the
+/// server get requests.
 struct ServerHealth {
     private let ejection: EjectionRules
     private let checks: HealthCheckRules?
 
-    /// One after the other.
+    /// The number of consecutive failures.
     private var failures = 0
     private var isOnProbation = false
-    /// How often it was ejected without having been well for long since.
+    /// The number of ejections without a long healthy time in between.
     private var ejections = 0
     private var ejectedUntil = Instant(nanoseconds: .min)
 
-    /// Until the first check has said something, it is taken for healthy.
+    /// Whether no check has finished yet. The server counts as healthy until then.
     private var isUnchecked = true
     private var isUnhealthy = false
-    /// Checks, one after the other, that speak against what it is taken for.
+    /// The number of consecutive checks that contradict the present state.
     private var contradictions = 0
 
     init(ejection: EjectionRules, checks: HealthCheckRules?) {
@@ -34,30 +34,36 @@ struct ServerHealth {
 
     // MARK: - Requests
 
-    /// - Returns: whether that ends its probation.
+    /// Records a success.
+    ///
+    /// - Returns: whether it ends the probation.
     mutating func succeeded(at now: Instant) -> Bool {
         guard failures > 0 || isOnProbation || ejections > 0 else { return false }
         failures = 0
-        // A request that began before the ejection says nothing of what was seen since.
+        // A request that began before the ejection is older than the observed failures.
         guard now >= ejectedUntil else { return false }
         let wasOnProbation = isOnProbation
         isOnProbation = false
-        // It has been well for as long as it was away: what was before is forgotten.
+        // The server has been healthy for as long as it was ejected: earlier ejections no longer count.
         if ejections > 0, now >= ejectedUntil + time(of: ejections) { ejections = 0 }
         return wasOnProbation
     }
 
-    /// - Returns: whether it is to be ejected: `eject(at:)`, if enough others are left.
+    /// Records a failure.
+    ///
+    /// - Returns: whether the server should be ejected with `eject(at:)`, if enough others are left.
     mutating func failed(at now: Instant) -> Bool {
-        // Requests that were under way when it was ejected do not count again.
+        // Requests that were in flight during the ejection do not count again.
         guard now >= ejectedUntil else { return false }
         failures = min(failures + 1, ejection.failures)
         return isOnProbation || failures >= ejection.failures
     }
 
-    /// - Returns: for how long.
+    /// Ejects the server.
+    ///
+    /// - Returns: the duration.
     mutating func eject(at now: Instant) -> TimeSpan {
-        // Earlier ejections no longer count once the server has served as long again as the last one lasted.
+        // Earlier ejections no longer count once the server has served for as long again as the last one lasted.
         if ejections > 0, !isOnProbation, now >= ejectedUntil + time(of: ejections) { ejections = 0 }
         ejections += 1
         failures = 0
@@ -67,7 +73,7 @@ struct ServerHealth {
         return span
     }
 
-    /// Of the ejection with this number, from 1.
+    /// Returns the duration of the ejection with this number, from 1.
     private func time(of number: Int) -> TimeSpan {
         let doublings = min(number - 1, 20)
         let (span, overflow) = ejection.time.nanoseconds.multipliedReportingOverflow(by: 1 << Int64(doublings))
@@ -76,7 +82,9 @@ struct ServerHealth {
 
     // MARK: - Checks
 
-    /// - Returns: whether it is healthy from now on; nil if that is as it was.
+    /// Records a check.
+    ///
+    /// - Returns: whether the server is healthy from now on, or nil if the state has not changed.
     mutating func checked(passed: Bool) -> Bool? {
         guard let checks else { return nil }
         guard passed == isUnhealthy else {
@@ -85,7 +93,7 @@ struct ServerHealth {
             return nil
         }
         contradictions += 1
-        // The first one decides: there is nothing that speaks against it.
+        // The first check decides: there is no earlier state.
         guard isUnchecked || contradictions >= (passed ? checks.healthyAfter : checks.unhealthyAfter) else {
             return nil
         }
@@ -96,33 +104,33 @@ struct ServerHealth {
     }
 }
 
-/// When a server that fails requests gets none for a while.
+/// The settings of ejection, during which a server that fails requests gets none.
 public struct EjectionRules: Sendable {
-    /// Failures, one after the other, after which it is ejected.
+    /// The number of consecutive failures that lead to an ejection.
     public var failures = 5
-    /// For how long the first time; twice as long each time after.
+    /// The duration of the first ejection. Each further one is twice as long.
     public var time = TimeSpan.seconds(10)
-    /// For how long at most.
+    /// The maximum duration.
     public var longest = TimeSpan.seconds(300)
-    /// Servers that are never ejected, whatever they do: somebody has to be asked.
+    /// The number of servers that are never ejected, so that requests have a destination.
     public var minimumServers = 1
 
     public init() {}
 }
 
-/// What a worker thinks of a server now.
+/// The condition of a server as a worker sees it.
 public enum ServerCondition: Int, CaseIterable, Sendable {
     case usable
-    /// Back from an ejection, and nothing has succeeded yet: one request at a time.
+    /// The ejection is over, and no request has succeeded since: one request at a time.
     case onProbation
-    /// It has failed too many requests, and gets none for a while.
+    /// Too many requests have failed, so the server gets none for a while.
     case ejected
-    /// Its checks fail.
+    /// The checks fail.
     case unhealthy
-    /// No address of it is known.
+    /// No address of the server is known.
     case unresolved
 
-    /// In metrics and status.
+    /// The name in metrics and status.
     public var name: String {
         switch self {
         case .usable: "usable"
