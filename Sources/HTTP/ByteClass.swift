@@ -6,7 +6,7 @@ enum ByteClass {
     static let tab: UInt8 = 0x09
     static let colon: UInt8 = 0x3a
 
-    /// tchar of RFC 9110 section 5.6.2.
+    /// Returns whether the byte is a `tchar` (RFC 9110 section 5.6.2).
     static func isToken(_ byte: UInt8) -> Bool {
         // Bit n of a mask stands for the byte n, or n - 64.
         //          !#$%&'*+-. 0-9
@@ -17,14 +17,15 @@ enum ByteClass {
         return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// What names of fields consist of here: letters, digits and hyphens. Many servers read every other character of a name as
-    /// they read a hyphen, so a client could send a second spelling of a field that is removed.
+    /// Returns whether field names may contain the byte: letters, digits and hyphens. Many servers read every other
+    /// character of a name as a hyphen, so a client could send a second spelling of a removed field.
     static func isPlainInName(_ byte: UInt8) -> Bool {
         isAlphanumeric(byte) || byte == UInt8(ascii: "-")
     }
 
-    /// unreserved / sub-delims without ";" / ":" / "@": what a path segment may hold unescaped here (RFC 3986 section
-    /// 3.3). The semicolon is left out because servers disagree on whether it ends a segment.
+    /// Returns whether a path segment may contain the byte unescaped (RFC 3986 section 3.3): unreserved characters,
+    /// sub-delims without ";", ":" and "@". The semicolon is left out because servers disagree on whether it ends a
+    /// segment.
     static func isPathCharacter(_ byte: UInt8) -> Bool {
         //          !$&'()*+,-. 0-9 : =
         let low: UInt64 = 0x27ff_7fd2_0000_0000
@@ -34,7 +35,7 @@ enum ByteClass {
         return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// unreserved of RFC 3986 section 2.3: what is never percent-encoded in the one admitted spelling.
+    /// Returns whether the byte is unreserved (RFC 3986 section 2.3). The canonical spelling never percent-encodes it.
     static func isUnreserved(_ byte: UInt8) -> Bool {
         isAlphanumeric(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
             || byte == UInt8(ascii: "~")
@@ -46,20 +47,20 @@ enum ByteClass {
 
     static func isDigit(_ byte: UInt8) -> Bool { byte &- 0x30 < 10 }
 
-    /// The value of a hexadecimal digit.
+    /// Returns the value of a hexadecimal digit.
     static func hexadecimal(_ byte: UInt8) -> UInt8? {
         if isDigit(byte) { return byte &- 0x30 }
         let letter = (byte | 0x20) &- 0x61
         return letter < 6 ? letter + 10 : nil
     }
 
-    /// Upper case letters made lower case, everything else untouched.
+    /// Returns the byte, with upper-case letters in lower case.
     static func lowercased(_ byte: UInt8) -> UInt8 {
         byte &- 0x41 < 26 ? byte | 0x20 : byte
     }
 }
 
-/// A stretch of a message head. Heads are shorter than 64 KiB (`HeadLimits`), so a field costs nine bytes, not 33.
+/// A range of a message head. Heads are shorter than 64 KiB (`HeadLimits`), so a field takes nine bytes instead of 33.
 public struct ByteRange: Equatable, Sendable {
     private let first: UInt16
     private let length: UInt16
@@ -76,7 +77,7 @@ public struct ByteRange: Equatable, Sendable {
     public var end: Int { start + count }
     public var isEmpty: Bool { length == 0 }
 
-    /// The bytes of the head that the range stands for.
+    /// Returns the bytes of the head in the range.
     @_lifetime(copy head)
     public func of(_ head: Span<UInt8>) -> Span<UInt8> {
         head.extracting(start..<end)
@@ -84,17 +85,17 @@ public struct ByteRange: Equatable, Sendable {
 }
 
 extension Span where Element == UInt8 {
-    /// Whether the bytes spell `text`, which is in lower case, letters compared without case.
+    /// Returns whether the bytes spell `text`, which is in lower case, regardless of their case.
     public func equals(lowercase text: [UInt8]) -> Bool {
         spells(lowercase: text.span)
     }
 
-    /// The same for a name that lies elsewhere.
+    /// Returns whether the bytes spell `name`, which is in lower case, regardless of their case.
     public func equals(lowercase name: Span<UInt8>) -> Bool {
         spells(lowercase: name)
     }
 
-    /// Whether the bytes are exactly those.
+    /// Returns whether the bytes are equal.
     public func equals(_ other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         for index in indices where self[index] != other[index] { return false }
@@ -103,7 +104,7 @@ extension Span where Element == UInt8 {
 }
 
 extension Span where Element == UInt8 {
-    /// Whether two stretches of these bytes spell the same, letters compared without case.
+    /// Returns whether two ranges of these bytes are equal regardless of case.
     func equalsIgnoringCase(_ left: ByteRange, _ right: ByteRange) -> Bool {
         guard left.count == right.count else { return false }
         for offset in 0..<left.count {

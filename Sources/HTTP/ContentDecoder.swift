@@ -1,13 +1,13 @@
-/// Finds the content in the bytes that follow a head, whatever its framing.
+/// A decoder that finds the content in the bytes that follow a head, for any framing.
 ///
-/// A pull parser: ask for the `next` step, consume what it says, ask again.
+/// A pull parser: ask for the `next` step, consume its bytes, and ask again.
 public struct ContentDecoder: Sendable {
     public enum Step: Equatable, Sendable {
         /// More bytes are needed.
         case needMore
-        /// The first bytes belong to the framing: consume that many.
+        /// The first bytes belong to the framing. Consume that many.
         case framing(Int)
-        /// The first bytes are content: consume some or all of them and say so with `consumed`.
+        /// The first bytes are content. Consume some or all of them, and report the number with `consumed`.
         case content(Int)
         /// The content is complete.
         case end
@@ -23,8 +23,8 @@ public struct ContentDecoder: Sendable {
         case end
     }
 
-    /// Whether chunk extensions are read over (responses) or refused (requests: none of our clients sends any, and
-    /// they are where parsers disagree).
+    /// Whether chunk extensions are skipped (responses) or refused. None of our clients sends any in requests, and
+    /// parsers disagree about them.
     public enum ChunkExtensions: Sendable {
         case refused
         case ignored
@@ -33,9 +33,9 @@ public struct ContentDecoder: Sendable {
     private var state: State
     private let extensions: ChunkExtensions
 
-    /// Longest line of a chunk size that is looked at, its extension included.
+    /// The maximum length of a chunk size line, including its extension.
     private static let sizeLineLimit = 256
-    /// Octets of a trailer section.
+    /// The maximum size of a trailer section, in bytes.
     static let trailerLimit = 4096
 
     public init(_ framing: ContentFraming, extensions: ChunkExtensions) {
@@ -50,7 +50,7 @@ public struct ContentDecoder: Sendable {
 
     public var isAtEnd: Bool { state == .end }
 
-    /// How much content is still to come; nil if that is not known.
+    /// The remaining content. Nil if it is unknown.
     public var remaining: UInt64? {
         switch state {
         case .length(let left): left
@@ -79,7 +79,7 @@ public struct ContentDecoder: Sendable {
         }
     }
 
-    /// Tells how much of a `.content` step was consumed.
+    /// Records the consumed part of a `.content` step.
     public mutating func consumed(_ count: Int) {
         switch state {
         case .length(let left): state = left == UInt64(count) ? .end : .length(left - UInt64(count))
@@ -88,7 +88,7 @@ public struct ContentDecoder: Sendable {
         }
     }
 
-    /// 1 to 15 hexadecimal digits (no sign, no `0x`, no overflow) and CR LF.
+    /// Parses 1 to 15 hexadecimal digits (no sign, no `0x`, no overflow) and CR LF.
     private mutating func parseSize(_ bytes: Span<UInt8>) throws(MessageFault) -> Step {
         var size: UInt64 = 0
         var position = 0
@@ -115,8 +115,8 @@ public struct ContentDecoder: Sendable {
         return .framing(position + 2)
     }
 
-    /// Trailer fields are read as strictly as header fields, and dropped: nothing that came after the decision may add
-    /// to what was decided about (RFC 9110 section 6.5.1 allows it).
+    /// Parses trailer fields as strictly as header fields, and drops them. Nothing after the decision may change its
+    /// basis (RFC 9110 section 6.5.1 allows dropping them).
     private mutating func parseTrailer(_ bytes: Span<UInt8>, _ before: Int) throws(MessageFault) -> Step {
         switch try FieldLine.parse(bytes, at: 0, table: .shared) {
         case .incomplete:
@@ -124,7 +124,8 @@ public struct ContentDecoder: Sendable {
             return .needMore
         case .field(let field, let next):
             guard !field.hasUnusualName else { throw .fieldNameUnusual }
-            // RFC 9110 section 6.5.1: these can change nothing any more, so who sends them wants somebody to believe it.
+            // RFC 9110 section 6.5.1: these have no effect in trailers, so a sender expects some recipient to believe
+            // them.
             switch field.name {
             case .host, .contentLength, .transferEncoding: throw .trailerNamesFraming
             default: break
@@ -139,26 +140,27 @@ public struct ContentDecoder: Sendable {
     }
 }
 
-/// How the end of a message's content is found (RFC 9112 section 6.3).
+/// The framing of a message's content (RFC 9112 section 6.3).
 public enum ContentFraming: Equatable, Sendable {
     /// There is no content.
     case none
-    /// That many octets, at least one.
+    /// The number of bytes, at least one.
     case length(UInt64)
-    /// Of a length that is not stated; where it ends is said there: by the last chunk, in HTTP/2 by the end of the stream.
+    /// Unknown length. The last chunk ends the content, or in HTTP/2 the end of the stream.
     case chunked
-    /// Until the connection ends; responses only.
+    /// All bytes until the connection ends. Responses only.
     case untilClose
 
     public var hasContent: Bool { self != .none }
 }
 
-/// Collects the framing fields of one head and decides.
+/// The framing fields of one head, and the decision about them.
 struct FramingFields {
     private(set) var contentLength: UInt64?
     private(set) var isChunked = false
 
-    /// Digits only, no sign, no list, no leading zero, less than 10^18: one spelling, no overflow.
+    /// Parses Content-Length: only digits, no sign, no list, no leading zero, less than 10^18. So it has one spelling
+    /// and cannot overflow.
     mutating func takeContentLength(_ value: Span<UInt8>) throws(MessageFault) {
         guard contentLength == nil else { throw .contentLengthRepeated }
         guard (1...18).contains(value.count), value[0] != UInt8(ascii: "0") || value.count == 1 else {
@@ -172,13 +174,14 @@ struct FramingFields {
         contentLength = length
     }
 
-    /// A single final `chunked`; anything else, a second one included, is a way to be read in two ways.
+    /// Parses Transfer-Encoding: a single final `chunked`. Anything else, a second `chunked` included, can be read in
+    /// two ways.
     mutating func takeTransferEncoding(_ value: Span<UInt8>) throws(MessageFault) {
         guard !isChunked, value.equals(lowercase: Self.chunked) else { throw .transferEncodingUnsupported }
         isChunked = true
     }
 
-    /// - Returns: nil if neither field is present.
+    /// Returns the framing, or nil if neither field is present.
     func framing(minorVersion: UInt8) throws(MessageFault) -> ContentFraming? {
         if isChunked {
             guard contentLength == nil else { throw .contentLengthWithTransferEncoding }

@@ -1,17 +1,17 @@
 internal import Bytes
 
-/// One header field of a parsed head: where its name and value stand.
+/// A header field of a parsed head: the ranges of its name and value.
 public struct HeaderField: Sendable {
     public let nameRange: ByteRange
-    /// Without the white space around it.
+    /// The value without the white space around it.
     public let valueRange: ByteRange
     public let name: FieldName
-    /// Whether the name has characters other than letters, digits and `-`. Many servers read those as they read a `-`, so a
-    /// client could send a second spelling of a field that is removed.
+    /// Whether the name has characters other than letters, digits and `-`. Many servers read those as `-`, so a client
+    /// could send a second spelling of a removed field.
     public let hasUnusualName: Bool
 }
 
-/// Parses the field lines of heads and trailers (RFC 9112 section 5), the strictest reading of each rule.
+/// The parser of field lines in heads and trailers (RFC 9112 section 5), with the strictest reading of each rule.
 enum FieldLine {
     enum Outcome {
         case field(HeaderField, next: Int)
@@ -34,7 +34,7 @@ enum FieldLine {
         default: break
         }
 
-        // The name, up to the colon. Letters and hyphens are gone over in words.
+        // The name, up to the colon. Letters and hyphens are skipped in words.
         var position = bytes.firstBesideLetters(from: start)
         var isUnusual = false
         while true {
@@ -54,7 +54,7 @@ enum FieldLine {
         while position < bytes.count, isBlank(bytes[position]) { position += 1 }
         let valueStart = position
         position = bytes.firstControl(from: position)
-        // The one control that may stand there.
+        // The one control character that is allowed there.
         while position < bytes.count, bytes[position] == ByteClass.tab {
             position = bytes.firstControl(from: position + 1)
         }
@@ -72,7 +72,8 @@ enum FieldLine {
         return .field(field, next: position + 2)
     }
 
-    /// VCHAR, obs-text, space and tab: everything but the other controls (RFC 9110 section 5.5).
+    /// Returns whether a value may contain the byte: VCHAR, obs-text, space and tab, so all but the other controls (RFC
+    /// 9110 section 5.5).
     static func isValue(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != 0x7f || byte == ByteClass.tab
     }
@@ -88,7 +89,7 @@ enum FieldLine {
     }
 }
 
-/// The header fields whose meaning this gateway knows. All others pass as they are.
+/// The header fields that the gateway interprets. All others pass unchanged.
 public enum FieldName: UInt8, CaseIterable, Sendable {
     case other
     // Routing and framing.
@@ -98,15 +99,15 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case http2Settings
     // Answered here.
     case expect
-    // Frequent and harmless: known so that no rule for unknown fields need look at them.
+    // Frequent and harmless: known so that no rule for unknown fields checks them.
     case accept, acceptEncoding, acceptLanguage, authorization, cacheControl, contentEncoding, contentType, cookie
     case date, ifMatch, ifModifiedSince, ifNoneMatch, ifRange, ifUnmodifiedSince, origin, range, referer, userAgent
     case etag, lastModified, location, server, setCookie, vary
-    // Said by proxies about the client.
+    // Set by proxies about the client.
     case forwarded, via
     // Message signatures and digests (RFC 9421, RFC 9530).
     case signatureInput, signature, contentDigest, acceptSignature
-    // Said by gateways of this kind about their refusals.
+    // Set by gateways of this kind about their denials.
     case attestDenial
     // WebSockets (RFC 6455 section 11.3).
     case secWebSocketKey, secWebSocketVersion, secWebSocketAccept
@@ -169,7 +170,7 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the field concerns one connection only and is never passed on.
+    /// Whether the field concerns one connection only and is never forwarded.
     public var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .trailer,
@@ -181,14 +182,14 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Finds the `FieldName` of a name's bytes: one table for all parsers, made once.
+/// The table that finds the `FieldName` of a name's bytes. All parsers share it.
 struct FieldNameTable: Sendable {
     static let shared = FieldNameTable()
 
     private static let mask: UInt32 = 255
-    /// Raw values of `FieldName`, 0 where empty; open addressing.
+    /// The raw values of `FieldName`, 0 where empty; open addressing.
     private var slots = [UInt8](repeating: 0, count: Int(mask) + 1)
-    /// All names one after the other, and where each starts and ends, by raw value: flat, so that looking at a name
+    /// The bytes of all names, and the beginning and end of each by raw value. They are flat, so that a comparison
     /// counts no reference that the workers would pass from core to core.
     private var bytes: [UInt8] = []
     private var names: [(range: Range<Int>, ends: CaselessEnds)] = []
@@ -224,21 +225,21 @@ struct FieldNameTable: Sendable {
     private static func next(_ slot: Int) -> Int { (slot + 1) & Int(mask) }
 }
 
-/// What the Connection fields of a head say (RFC 9110 section 7.6.1).
+/// The contents of the Connection fields of a head (RFC 9110 section 7.6.1).
 public struct ConnectionOptions: Sendable {
     public private(set) var close = false
     public private(set) var keepAlive = false
     public private(set) var upgrade = false
-    /// Names of fields that are not to be passed on, beyond those that never are.
+    /// The names of fields that are not forwarded, beyond those that never are.
     private var dropped: [ByteRange] = []
 
-    /// Whether a Connection field named this one, so that it goes no further (RFC 9110 section 7.6.1).
+    /// Returns whether a Connection field named this field, so that it is not forwarded (RFC 9110 section 7.6.1).
     public func drops(_ field: HeaderField, of head: Span<UInt8>) -> Bool {
         for name in dropped where head.equalsIgnoringCase(name, field.nameRange) { return true }
         return false
     }
 
-    /// More names than this in one head are taken for an attack.
+    /// The maximum number of names in one head. More indicate an attack.
     private static let droppedLimit = 16
 
     mutating func reset() {
@@ -248,12 +249,12 @@ public struct ConnectionOptions: Sendable {
         if !dropped.isEmpty { dropped.removeAll(keepingCapacity: true) }
     }
 
-    /// What an option that names a field of unknown meaning does.
+    /// The effect of an option that names an unknown field.
     enum Unknown {
-        /// The field is dropped, as RFC 9110 has it.
+        /// The field is dropped, as RFC 9110 requires.
         case dropped
-        /// The head is refused: a client's field may be what a proof covers, or what a service relies on, and none of ours
-        /// has a reason to have it taken out.
+        /// The head is refused. A proof may cover the field, or a service may rely on it, and none of our clients has a
+        /// reason to remove it.
         case refused
     }
 
@@ -290,8 +291,8 @@ public struct ConnectionOptions: Sendable {
             guard dropped.count < Self.droppedLimit else { throw .connectionMalformed }
             dropped.append(range)
         default:
-            // Dropping Host, Content-Length, Authorization and their like on the client's word would let it decide what
-            // the recipient believes.
+            // Dropping Host, Content-Length, Authorization and the like at the client's request would let it decide
+            // what the recipient believes.
             guard name.isHopByHop, name != .transferEncoding else { throw .connectionNamesField }
         }
     }

@@ -1,4 +1,4 @@
-/// What is wrong with a message. Every parser of this module fails with one of these and nothing else.
+/// A fault of a message. It is the only error of this module's parsers.
 public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     // Lines (RFC 9112 section 2.2).
     case bareCarriageReturn
@@ -58,7 +58,7 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
 }
 
 extension MessageFault {
-    /// Which refusal the fault leads to.
+    /// The refusal to which the fault leads.
     public enum Kind: Sendable {
         case malformed
         case fieldRefused
@@ -75,7 +75,7 @@ extension MessageFault {
         }
     }
 
-    /// For the log, and for the developer of the client.
+    /// The reason for the log and for the developer of the client.
     public var reason: StaticString {
         switch self {
         case .bareCarriageReturn: "a carriage return without a line feed"

@@ -1,7 +1,7 @@
 public import Bytes
 
-/// Writing HTTP/1.1 messages. Values come from parsed messages or from this program, never from anywhere a line end
-/// could slip in.
+/// The writer of HTTP/1.1 messages. Values come from parsed messages or from this program, so they contain no line
+/// ends.
 extension ByteBuffer {
     public mutating func appendField(_ name: StaticString, _ value: StaticString) {
         append(name, ": ")
@@ -16,9 +16,9 @@ extension ByteBuffer {
         append(name, ": ", value, "\r\n")
     }
 
-    /// Appends a field of a parsed head. Where it stands there just as it is written here, name and value are taken in one piece.
+    /// Appends a field of a parsed head. If it is spelt there exactly as here, name and value are copied in one piece.
     ///
-    /// - Parameter bytes: what the field's ranges refer to.
+    /// - Parameter bytes: the bytes to which the field's ranges refer.
     public mutating func appendField(_ field: HeaderField, of bytes: Span<UInt8>) {
         let (name, value) = (field.nameRange, field.valueRange)
         if value.start == name.end + 2, bytes[name.end] == ByteClass.colon, bytes[name.end + 1] == ByteClass.space {
@@ -28,10 +28,10 @@ extension ByteBuffer {
         }
     }
 
-    /// Appends the authority of a request in the one form that others can compare: the host in lower case, and no port if it is
-    /// the one of https.
+    /// Appends the authority of a request in canonical form: the host in lower case, and no port if it is that of
+    /// https.
     ///
-    /// - Parameter bytes: what the ranges of `head` refer to.
+    /// - Parameter bytes: the bytes to which the ranges of `head` refer.
     public mutating func appendCanonicalAuthority(of head: RequestHead, _ bytes: Span<UInt8>) {
         let authority = (head.port(bytes) == 443 ? head.host : head.authority).of(bytes)
         var start = 0
@@ -49,9 +49,9 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    /// `HTTP/1.1 SP status SP reason CR LF`.
+    /// Appends `HTTP/1.1 SP status SP reason CR LF`.
     public mutating func appendStatusLine(_ status: UInt16) {
-        // Most are of this one.
+        // The most frequent status.
         guard status != 200 else { return append("HTTP/1.1 200 OK\r\n") }
         append("HTTP/1.1 ")
         append(decimal: UInt64(status))
@@ -59,12 +59,12 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    /// A request head: the request line, Host, and behind the other fields those of connection and framing.
+    /// Appends a request head: the request line, Host, the other fields, and those of connection and framing.
     ///
     /// - Parameters:
-    ///   - query: without the `?`; nil for none.
+    ///   - query: the query without the `?`. Nil for none.
     ///   - isUpgrade: whether it asks for a WebSocket.
-    ///   - isLast: whether the connection is to be closed after the response.
+    ///   - isLast: whether the connection is closed after the response.
     ///   - fields: appends the other fields.
     public mutating func appendRequestHead(
         _ method: Method, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>, framing: ContentFraming,
@@ -87,30 +87,32 @@ extension ByteBuffer {
         case .length(let length): appendField("Content-Length", decimal: length)
         case .chunked: appendField("Transfer-Encoding", "chunked")
         case .none, .untilClose:
-            // A method that usually has content says that there is none (RFC 9110 section 8.6).
+            // A method that usually has content states that there is none (RFC 9110 section 8.6).
             if method == .post || method == .put || method == .patch { appendField("Content-Length", decimal: 0) }
         }
         append("\r\n")
     }
 
-    /// Bytes a chunk needs around its data: eight digits, and two line ends.
+    /// The bytes of a chunk around its data: eight digits and two line ends.
     public static var chunkOverhead: Int { 8 + 4 }
 
-    /// Bytes of the last chunk and the empty trailer section.
+    /// The bytes of the last chunk and the empty trailer section.
     public static var lastChunkLength: Int { 5 }
 
-    /// How much data of one chunk fits.
+    /// The maximum data of one chunk that fits.
     public var chunkRoom: Int { max(0, room - Self.chunkOverhead) }
 
-    /// Appends as much of `content` as fits as one chunk. - Returns: how much that was.
+    /// Appends as much of `content` as fits as one chunk.
+    ///
+    /// - Returns: the number of bytes appended.
     public mutating func appendChunk(prefixOf content: Span<UInt8>) -> Int {
         let count = min(content.count, chunkRoom)
         appendChunk(nil, content.extracting(first: count))
         return count
     }
 
-    /// Appends one chunk of a byte that was kept back, if there is one, and what follows it; none if both are empty.
-    /// Together they fit `chunkRoom`.
+    /// Appends one chunk of a byte that was kept back, if there is one, and of the content that follows; none if both
+    /// are empty. Together they fit `chunkRoom`.
     public mutating func appendChunk(_ first: UInt8?, _ content: Span<UInt8>) {
         let count = content.count + (first == nil ? 0 : 1)
         guard count > 0 else { return }
@@ -121,7 +123,9 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    /// Appends the last chunk and the empty trailer section. - Returns: false if it does not fit yet.
+    /// Appends the last chunk and the empty trailer section.
+    ///
+    /// - Returns: false if it does not fit yet.
     public mutating func appendLastChunk() -> Bool {
         guard room >= Self.lastChunkLength else { return false }
         append("0\r\n\r\n")
@@ -129,7 +133,7 @@ extension ByteBuffer {
     }
 }
 
-/// Reason phrases (RFC 9110 section 15): for people who read the wire, programs ignore them.
+/// The reason phrases (RFC 9110 section 15), which people read and programs ignore.
 public enum StatusReason {
     public static func of(_ status: UInt16) -> StaticString {
         switch status {

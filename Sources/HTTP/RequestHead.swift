@@ -1,39 +1,40 @@
-/// A parsed request head: ranges into the bytes it was parsed from, which somebody keeps.
+/// A parsed request head, with ranges into the bytes from which it was parsed. The caller keeps them.
 ///
-/// One value serves all requests of a connection; its arrays keep their room.
+/// One value serves all requests of a connection; its arrays keep their capacity.
 public struct RequestHead: Sendable {
-    /// Nil for every method no route can admit.
+    /// The method. Nil for a method that no route can admit.
     public internal(set) var method: Method?
     public internal(set) var path = ByteRange.empty
-    /// Without the `?`; nil if the target has none.
+    /// The query without the `?`. Nil if the target has none.
     public internal(set) var query: ByteRange?
-    /// Host and port as the Host field has them, in HTTP/2 as `:authority` does.
+    /// The host and port from the Host field, or from `:authority` in HTTP/2.
     public internal(set) var authority = ByteRange.empty
-    /// The host alone.
+    /// The host without the port.
     public internal(set) var host = ByteRange.empty
     public internal(set) var version = HTTPVersion.http11
-    /// 0 for HTTP/1.0, 1 for all that knows what HTTP/1.1 knows.
+    /// The minor version: 0 for HTTP/1.0, 1 for all later versions.
     public var minorVersion: UInt8 { version == .http10 ? 0 : 1 }
     public private(set) var fields: [HeaderField] = []
-    /// Whether any of them has an unusual name. Only where the limits of heads admit that.
+    /// Whether a field has an unusual name. Only if the limits of heads admit that.
     public private(set) var hasUnusualNames = false
     public internal(set) var connection = ConnectionOptions()
     public internal(set) var framing = ContentFraming.none
     /// Whether the client waits for 100 (Continue) before it sends the content.
     public internal(set) var expectsContinue = false
-    /// The value of the one traceparent field; nil also if there are several, which say nothing together.
+    /// The value of the one traceparent field. Nil also if there are several, which are invalid together.
     public internal(set) var traceparent: ByteRange?
     var hasTraceparent = false
-    /// An extended CONNECT for a WebSocket (RFC 8441). Its `method` is nil: who does not know of this refuses it.
+    /// Whether this is an extended CONNECT for a WebSocket (RFC 8441). Its `method` is nil, so code without support for
+    /// it refuses it.
     public internal(set) var opensWebSocket = false
 
-    /// By which a route is chosen, and what a service of HTTP/1.1 gets: an extended CONNECT stands for the GET that opens a WebSocket
-    /// there (RFC 8441 section 5). What is signed is `methodBytes`.
+    /// The method that selects a route and that an HTTP/1.1 service gets. An extended CONNECT stands for the GET that
+    /// opens a WebSocket (RFC 8441 section 5). Signatures cover `methodBytes`.
     public var routedMethod: Method? { opensWebSocket ? .get : method }
 
-    /// The port that the authority states; nil if it states none.
+    /// Returns the port that the authority states, if any.
     ///
-    /// - Parameter bytes: what the ranges refer to.
+    /// - Parameter bytes: the bytes to which the ranges refer.
     public func port(_ bytes: Span<UInt8>) -> UInt16? {
         guard authority.count > host.count else { return nil }
         // `Authority` has found digits, of at most 65535.
@@ -42,25 +43,26 @@ public struct RequestHead: Sendable {
         return port
     }
 
-    /// The method as it was sent, for what is signed; nil for one that no route can admit.
+    /// The method as it was sent, for signatures. Nil for a method that no route can admit.
     public var methodBytes: [UInt8]? { opensWebSocket ? Self.connect : method?.bytes }
 
     private static let connect = Array("CONNECT".utf8)
 
     public init() {}
 
-    /// Of a request that cannot be read: of `head` only what its answer has to keep to. An answer to HEAD has no content.
+    /// Creates the head of an unreadable request. It has only what the response to it depends on: a response to HEAD
+    /// has no content.
     public init(unreadable head: RequestHead) {
         method = head.method == .head ? .head : nil
         version = .http2
     }
 
-    /// Whether response trailers can be sent to the client, and it has said that it takes them: `te: trailers`, the one value that the
-    /// field may have in HTTP/2 (RFC 9113 section 8.2.2).
+    /// Whether response trailers can be sent to the client, and it accepts them: `te: trailers`, the only value of the
+    /// field in HTTP/2 (RFC 9113 section 8.2.2).
     public var acceptsTrailers: Bool { version == .http2 && fields.contains { $0.name == .te } }
 
-    /// Whether the client may send another request on this connection (RFC 9112 section 9.3). An HTTP/1.0 client has to
-    /// ask for it with `Connection: keep-alive`; no proxy can have forwarded that, since TLS ends here.
+    /// Whether the client may send another request on this connection (RFC 9112 section 9.3). An HTTP/1.0 client must
+    /// ask for it with `Connection: keep-alive`. No proxy can have forwarded that, since TLS ends here.
     public var isPersistent: Bool { (minorVersion >= 1 || connection.keepAlive) && !connection.close }
 
     mutating func append(_ field: HeaderField, _ limits: HeadLimits) throws(MessageFault) {
@@ -87,16 +89,16 @@ public struct RequestHead: Sendable {
     }
 }
 
-/// In which version of HTTP a request came.
+/// The HTTP version of a request.
 public enum HTTPVersion: UInt8, CaseIterable, Sendable {
     case http10, http11, http2
 }
 
-/// The request methods a route can admit. Everything else is refused before routing.
+/// The request methods that a route can admit. All others are refused before routing.
 public enum Method: UInt8, CaseIterable, Sendable {
     case get, head, post, put, patch, delete, options
 
-    /// The method as it stands on the wire. Methods are case-sensitive (RFC 9110 section 9.1).
+    /// The method in a request. Methods are case-sensitive (RFC 9110 section 9.1).
     public var name: StaticString {
         switch self {
         case .get: "GET"
@@ -109,7 +111,7 @@ public enum Method: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The same in bytes, for what is signed.
+    /// The method in bytes, for signatures.
     public var bytes: [UInt8] { Self.spellings[Int(rawValue)] }
 
     private static let spellings = allCases.map { Array(String(describing: $0.name).utf8) }
@@ -150,16 +152,16 @@ public struct MethodSet: OptionSet, Sendable {
     public func contains(_ method: Method) -> Bool { rawValue & 1 << method.rawValue != 0 }
 }
 
-/// How large a message head may be.
+/// The limits of a message head.
 public struct HeadLimits: Sendable {
-    /// Bytes of the whole head, the final empty line included; at most 65,535 (`ByteRange`).
+    /// The maximum size of the whole head in bytes, including the final empty line; at most 65,535 (`ByteRange`).
     public let bytes: Int
-    /// Bytes of the request target.
+    /// The maximum size of the request target in bytes.
     public let target: Int
-    /// Number of field lines.
+    /// The maximum number of field lines.
     public let fields: Int
-    /// Whether names of fields may have characters other than letters, digits and `-`. The head then states it, and the caller
-    /// decides.
+    /// Whether field names may have characters other than letters, digits and `-`. The head then reports it, and the
+    /// caller decides.
     public let admitsUnusualNames: Bool
 
     public init(bytes: Int, target: Int, fields: Int, admitsUnusualNames: Bool = false) {
@@ -170,14 +172,14 @@ public struct HeadLimits: Sendable {
         self.admitsUnusualNames = admitsUnusualNames
     }
 
-    /// For response heads of upstreams, and for tests.
+    /// The limits for response heads of upstreams, and for tests.
     public static let standard = HeadLimits(bytes: 16 * 1024, target: 8 * 1024, fields: 100)
 }
 
-/// How far a head has been parsed.
+/// The progress of parsing a head.
 public enum HeadProgress: Equatable, Sendable {
     /// More bytes are needed.
     case incomplete
-    /// The head is complete and this many bytes long; content follows.
+    /// The head is complete and has this many bytes; content follows.
     case complete(length: Int)
 }

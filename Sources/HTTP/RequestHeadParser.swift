@@ -1,18 +1,18 @@
-/// Parses HTTP/1.1 request heads, incrementally and strictly.
+/// An incremental and strict parser of HTTP/1.1 request heads.
 ///
-/// Give it all bytes of the head that have arrived, always from the first. It continues at the line where it stopped,
-/// so a head that comes byte by byte costs no more than one that comes at once.
+/// Each call takes all received bytes of the head, always from the first. The parser continues at the line where it
+/// stopped, so a head that arrives byte by byte costs no more than one that arrives at once.
 ///
-/// Departures from RFC 9112 are all towards refusing: no empty line before the request line (section 2.2), no bare line
-/// feed (2.2), origin-form and absolute https form only (3.2), no list in Content-Length (6.3).
+/// Deviations from RFC 9112 only refuse more: no empty line before the request line (section 2.2), no bare line feed
+/// (2.2), only origin-form and absolute https form (3.2), no list in Content-Length (6.3).
 public struct RequestHeadParser: Sendable {
     private let limits: HeadLimits
     private let table = FieldNameTable.shared
 
     private var hasRequestLine = false
-    /// Where the next line starts.
+    /// The beginning of the next line.
     private var position = 0
-    /// How many bytes are known to hold no line feed after `position`.
+    /// The number of bytes after `position` that are known to have no line feed.
     private var searched = 0
     private var meanings = RequestFields()
     private var absoluteAuthority: ByteRange?
@@ -22,7 +22,7 @@ public struct RequestHeadParser: Sendable {
         self.limits = limits
     }
 
-    /// Makes ready for the next head.
+    /// Prepares for the next head.
     public mutating func reset() {
         hasRequestLine = false
         position = 0
@@ -66,7 +66,7 @@ public struct RequestHeadParser: Sendable {
         return .incomplete
     }
 
-    /// Longer names of methods than any registered one (RFC 9110 section 16.1) are no methods.
+    /// The maximum length of a method. No registered one is longer (RFC 9110 section 16.1).
     private static let longestMethod = 20
     /// The method and a space before the target, ` HTTP/1.1` and the line end behind it.
     private static let requestLineOverhead = longestMethod + 1 + 11
@@ -80,6 +80,8 @@ public struct RequestHeadParser: Sendable {
         return false
     }
 
+    /// Parses the request line.
+    ///
     /// - Returns: false if the line is not complete yet.
     private mutating func parseRequestLine(
         _ bytes: Span<UInt8>, into head: inout RequestHead
@@ -130,7 +132,7 @@ public struct RequestHeadParser: Sendable {
     ) throws(MessageFault) {
         var pathStart = target.start
         if bytes[pathStart] != UInt8(ascii: "/") {
-            // absolute-form: only of the scheme this listener speaks.
+            // absolute-form: only with the scheme of this listener.
             guard target.count > Self.schemePrefix.count,
                 bytes.extracting(pathStart..<(pathStart + Self.schemePrefix.count)).equals(lowercase: Self.schemePrefix)
             else { throw .targetForm }
@@ -174,8 +176,8 @@ public struct RequestHeadParser: Sendable {
         }
     }
 
-    /// White space by RFC 9110 section 5.6.3; but some readers take a tab beside a value for a part of it, and so see another
-    /// framing or host than we.
+    /// Returns whether a tab is beside the value. RFC 9110 section 5.6.3 defines it as white space, but some readers
+    /// take it for a part of the value, and so see another framing or host.
     private func hasTab(_ bytes: Span<UInt8>, _ field: HeaderField) -> Bool {
         for index in (field.nameRange.end + 1)..<field.valueRange.start where bytes[index] == ByteClass.tab {
             return true
@@ -199,7 +201,8 @@ public struct RequestHeadParser: Sendable {
         head.framing = try meanings.framing.framing(minorVersion: head.minorVersion) ?? .none
         if head.version == .http10, head.framing.hasContent {
             switch head.method {
-            // RFC 1945 sections 8.1 and D.1.2: readers of that version look for none, and take it for the next request.
+            // RFC 1945 sections 8.1 and D.1.2: readers of that version expect no content, and take it for the next
+            // request.
             case .get, .head, .delete: throw .contentUnexpected
             default: break
             }
@@ -208,14 +211,16 @@ public struct RequestHeadParser: Sendable {
     }
 }
 
-/// What the fields of a request mean, whatever version of HTTP they came in: those of framing, those that may stand there
-/// once only, and those that are answered here.
+/// The interpretation of request fields in any HTTP version: framing, fields that may occur only once, and fields that
+/// the gateway answers.
 struct RequestFields {
     private(set) var framing = FramingFields()
-    /// A bit for each field seen of those that may stand there once only, by the raw value of its name.
+    /// A bit for each received field that may occur only once, by the raw value of its name.
     private var singletons: UInt64 = 0
 
-    /// - Parameter bytes: what the ranges of `field` refer to.
+    /// Takes a field.
+    ///
+    /// - Parameter bytes: the bytes to which the ranges of `field` refer.
     mutating func take(
         _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout RequestHead
     ) throws(MessageFault) {
@@ -224,8 +229,7 @@ struct RequestFields {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .contentType, .authorization, .date, .ifMatch, .ifModifiedSince, .ifNoneMatch, .ifRange,
             .ifUnmodifiedSince, .origin, .range, .referer, .userAgent:
-            // The program that checks the field and the one that uses it must read the same value (RFC 9110 section
-            // 5.3).
+            // The code that checks the field and the code that uses it must read the same value (RFC 9110 section 5.3).
             let mark: UInt64 = 1 << UInt64(field.name.rawValue)
             guard singletons & mark == 0 else { throw .fieldRepeated }
             singletons |= mark
@@ -250,6 +254,8 @@ struct RequestFields {
 
 /// The authority of a request: `host` or `host:port` (RFC 9110 section 7.2), without user information.
 enum Authority {
+    /// Checks an authority.
+    ///
     /// - Returns: the length of the host part, without the port.
     static func hostLength(_ authority: Span<UInt8>) throws(MessageFault) -> Int {
         guard authority.count > 0, authority.count <= 255 + 6 else { throw .hostMalformed }
@@ -262,8 +268,8 @@ enum Authority {
         return length
     }
 
-    /// Labels of letters, digits and hyphens, parted by single dots; IPv4 addresses are of this form too. No trailing
-    /// dot: it would be a second spelling of the same host.
+    /// Returns the length of a name: labels of letters, digits and hyphens, separated by single dots. IPv4 addresses
+    /// have this form too. A trailing dot is refused: it would be a second spelling of the same host.
     private static func nameLength(_ authority: Span<UInt8>) -> Int {
         var position = 0
         var labelStart = 0
@@ -280,7 +286,8 @@ enum Authority {
         return position > labelStart ? position : 0
     }
 
-    /// An IPv6 address in brackets. Its inner form decides nothing here: routes compare it as text.
+    /// Returns the length of an IPv6 address in brackets. Its inner form does not matter here: routes compare it as
+    /// text.
     private static func addressLength(_ authority: Span<UInt8>) -> Int {
         var position = 1
         while position < authority.count {

@@ -1,5 +1,5 @@
-/// Parses HTTP/1.1 response heads, incrementally, as strictly as requests: an upstream that is read in two ways is as
-/// dangerous as a client.
+/// An incremental parser of HTTP/1.1 response heads, as strict as that of requests: an upstream whose responses can be
+/// read in two ways is as dangerous as a client.
 public struct ResponseHeadParser: Sendable {
     private let limits: HeadLimits
     private let table = FieldNameTable.shared
@@ -18,7 +18,9 @@ public struct ResponseHeadParser: Sendable {
         framing = FramingFields()
     }
 
-    /// - Parameter method: of the request, since a response to HEAD has no content.
+    /// Parses a head.
+    ///
+    /// - Parameter method: the method of the request, since a response to HEAD has no content.
     public mutating func parse(
         _ bytes: Span<UInt8>, answering method: Method?, into head: inout ResponseHead
     ) throws(MessageFault) -> HeadProgress {
@@ -50,7 +52,7 @@ public struct ResponseHeadParser: Sendable {
         return .incomplete
     }
 
-    /// `HTTP/1.x SP 3DIGIT SP [reason] CR LF`; some servers leave out the second space with the reason.
+    /// Parses `HTTP/1.x SP 3DIGIT SP [reason] CR LF`. Some servers leave out the second space with the reason.
     private mutating func parseStatusLine(
         _ bytes: Span<UInt8>, into head: inout ResponseHead
     ) throws(MessageFault) -> Bool {
@@ -101,12 +103,12 @@ public struct ResponseHeadParser: Sendable {
         }
     }
 
-    /// RFC 9112 section 6.3.
+    /// Decides the framing (RFC 9112 section 6.3).
     private func decideFraming(_ head: ResponseHead, _ method: Method?) throws(MessageFault) -> ContentFraming {
         let stated = try framing.framing(minorVersion: head.minorVersion)
         if head.status == 204 || head.isInterim {
-            // RFC 9112 section 6.1 and RFC 9110 section 8.6 forbid both fields: who sends them may send content, too, which
-            // would stand where the next response is looked for. Many say `Content-Length: 0`, which harms nobody.
+            // RFC 9112 section 6.1 and RFC 9110 section 8.6 forbid both fields: their sender may also send content,
+            // which would be taken for the next response. Many send `Content-Length: 0`, which is harmless.
             guard stated == nil || stated == ContentFraming.none else { throw .contentImpossible }
             return .none
         }
@@ -115,17 +117,17 @@ public struct ResponseHeadParser: Sendable {
     }
 }
 
-/// A parsed response head: ranges into the bytes it was parsed from.
+/// A parsed response head, with ranges into the bytes from which it was parsed.
 public struct ResponseHead: Sendable {
     public internal(set) var status: UInt16 = 0
     public internal(set) var minorVersion: UInt8 = 1
     public internal(set) var fields: [HeaderField] = []
     public internal(set) var connection = ConnectionOptions()
     public internal(set) var framing = ContentFraming.none
-    /// Content-Length as sent; with HEAD and 304 it tells of content that does not follow.
+    /// Content-Length as sent. With HEAD and 304 it describes content that does not follow.
     public internal(set) var statedLength: UInt64?
 
-    /// Whether the head speaks of chunked content, even where none follows.
+    /// Whether the head announces chunked content, even if none follows.
     public internal(set) var statesChunked = false
 
     public init() {}
@@ -146,9 +148,9 @@ public struct ResponseHead: Sendable {
     }
 }
 
-/// The fields behind the content of a response: ranges into the bytes they were read from.
+/// The fields behind the content of a response, with ranges into the bytes from which they were read.
 ///
-/// Only HTTP/2 brings any: those of HTTP/1.1's chunked coding are dropped where they are read.
+/// Only HTTP/2 has them: those of HTTP/1.1's chunked coding are dropped when they are read.
 public struct ResponseTrailers: Sendable {
     public internal(set) var fields: [HeaderField] = []
 

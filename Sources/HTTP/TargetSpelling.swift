@@ -1,11 +1,15 @@
-/// The one admitted spelling of paths and queries.
+/// The canonical spelling of paths and queries.
 ///
-/// Whatever authorises a request and whatever executes it must read the same path. Every freedom of RFC 3986 that lets
-/// two spellings mean one resource, or one spelling two, is therefore refused: empty and dot segments, `;`,
-/// percent-encoded octets that need no encoding (dots and slashes in disguise among them), `%25` (double decoding),
-/// encoded octets that are no UTF-8 (overlong forms are slashes in disguise, too), lower-case hexadecimal, an empty query.
+/// The code that authorises a request and the code that executes it must read the same path. RFC 3986 allows two
+/// spellings of one resource, and one spelling of two. All such cases are refused:
+///
+/// - empty and dot segments, `;`, and an empty query
+/// - percent-encoded bytes that need no encoding (dots and slashes in disguise among them), and lower-case hexadecimal
+/// - `%25` (double decoding), and encoded bytes that are not UTF-8 (overlong forms are slashes in disguise, too)
 public enum TargetSpelling {
-    /// - Parameter path: starts with `/`.
+    /// Checks a path.
+    ///
+    /// - Parameter path: the path, which starts with `/`.
     public static func check(path: Span<UInt8>) throws(MessageFault) {
         guard path.count > 0, path[0] == slash else { throw .targetForm }
         var segmentStart = 1
@@ -27,7 +31,9 @@ public enum TargetSpelling {
         guard !isDots(path, segmentStart, path.count) else { throw .pathSpelling }
     }
 
-    /// - Parameter query: without the `?`.
+    /// Checks a query.
+    ///
+    /// - Parameter query: the query without the `?`.
     public static func check(query: Span<UInt8>) throws(MessageFault) {
         guard query.count > 0 else { throw .querySpelling }
         var position = 0
@@ -57,16 +63,18 @@ public enum TargetSpelling {
         }
     }
 
-    /// How many bytes the character encoded at `position` takes: 3 for one of ASCII that had to be encoded and changes no
-    /// meaning when decoded, else 3 for each octet of its UTF-8. Nil for everything that has another spelling: lower-case
-    /// hexadecimal, needless encoding, and what is no well-formed UTF-8 (`%C0%AF` is a slash to a careless decoder).
+    /// Returns the length of the encoded character at `position`: 3 bytes for an ASCII character that must be encoded
+    /// and is harmless when decoded, else 3 for each byte of its UTF-8.
+    ///
+    /// - Returns: nil for everything with another spelling: lower-case hexadecimal, needless encoding, and malformed
+    ///   UTF-8 (`%C0%AF` is a slash to a careless decoder).
     private static func encodedLength(_ path: Span<UInt8>, at position: Int) -> Int? {
         guard let first = upperCaseOctet(path, at: position) else { return nil }
         if first < 0x80 {
             let isPlain = ByteClass.isUnreserved(first) || first <= 0x1f || first == 0x7f
             return isPlain || first == percent || first == slash || first == UInt8(ascii: "\\") ? nil : 3
         }
-        // RFC 3629 section 4: how many octets follow, and what the first of them may be.
+        // RFC 3629 section 4: the number of bytes that follow, and the range of the first of them.
         let more: Int
         let second: ClosedRange<UInt8>
         switch first {

@@ -1,14 +1,14 @@
-/// What a request asks for with its Upgrade field, or by CONNECT, where WebSockets may be opened (RFC 6455 section 4.2.1, RFC 9110 section
-/// 7.8): the strictest reading, so that nobody behind can read it otherwise.
+/// The request for a WebSocket in the Upgrade field or in a CONNECT (RFC 6455 section 4.2.1, RFC 9110 section 7.8). The
+/// reading is the strictest, so that no service behind can read it otherwise.
 public enum WebSocketHandshake: Equatable, Sendable {
-    /// For no WebSocket. What else it may ask for is not passed on.
+    /// No WebSocket is requested. Other upgrades are not forwarded.
     case none
-    /// For one, in the form that RFC 6455 has; with the value of Sec-WebSocket-Key.
+    /// A WebSocket is requested as RFC 6455 defines it, with this value of Sec-WebSocket-Key.
     case valid(key: ByteRange)
-    /// For one, by an extended CONNECT of HTTP/2, which needs no key (RFC 8441 section 5).
+    /// A WebSocket is requested by an extended CONNECT of HTTP/2, which has no key (RFC 8441 section 5).
     case validByConnect
     case malformed(Fault)
-    /// Well-formed, but of another version than 13.
+    /// The request is well-formed, but for another version than 13.
     case versionUnsupported
 
     public enum Fault: Error, Equatable, Sendable, CaseIterable {
@@ -21,7 +21,7 @@ public enum WebSocketHandshake: Equatable, Sendable {
         case keyCount
         case keyMalformed
 
-        /// For the log, and for the developer of the client.
+        /// The reason for the log and for the developer of the client.
         public var reason: StaticString {
             switch self {
             case .notGet: "a WebSocket requires the method GET"
@@ -36,7 +36,9 @@ public enum WebSocketHandshake: Equatable, Sendable {
         }
     }
 
-    /// - Parameter bytes: what the ranges of `head` refer to.
+    /// Reads the request.
+    ///
+    /// - Parameter bytes: the bytes to which the ranges of `head` refer.
     public init(_ head: RequestHead, _ bytes: Span<UInt8>) {
         guard !head.opensWebSocket else {
             self = Self.ofConnect(head, bytes)
@@ -75,13 +77,13 @@ public enum WebSocketHandshake: Equatable, Sendable {
         return .valid(key: key)
     }
 
-    /// What else must be so of one, the codec has seen to.
+    /// Reads an extended CONNECT. The HTTP/2 codec has checked the other rules.
     private static func ofConnect(_ head: RequestHead, _ bytes: Span<UInt8>) -> WebSocketHandshake {
         guard let version = only(.secWebSocketVersion, head) else { return .malformed(.versionCount) }
         return version.of(bytes).equals(lowercase: versionText) ? .validByConnect : .versionUnsupported
     }
 
-    /// The value of a field that stands there once.
+    /// Returns the value of a field that occurs exactly once.
     private static func only(_ name: FieldName, _ head: RequestHead) -> ByteRange? {
         var found: ByteRange?
         for index in head.fields.indices where head.fields[index].name == name {
@@ -91,7 +93,7 @@ public enum WebSocketHandshake: Equatable, Sendable {
         return found
     }
 
-    /// Whether a list of protocols names it, of whatever version.
+    /// Returns whether a list of protocols contains websocket, in any version.
     private static func names(_ list: Span<UInt8>) -> Bool {
         var start = 0
         while start < list.count {
@@ -107,7 +109,8 @@ public enum WebSocketHandshake: Equatable, Sendable {
         return false
     }
 
-    /// 22 characters of base64 and two of padding, the unused bits zero: 16 octets, in their one spelling.
+    /// Returns whether the value is 22 characters of base64 and two of padding, with unused bits zero: 16 bytes in
+    /// canonical form.
     private static func isKey(_ value: Span<UInt8>) -> Bool {
         guard value.count == 24, value[22] == UInt8(ascii: "="), value[23] == UInt8(ascii: "=") else { return false }
         for index in 0..<22 {
@@ -125,15 +128,15 @@ public enum WebSocketHandshake: Equatable, Sendable {
     private static let lastOfKey = Array("AQgw".utf8)
 }
 
-/// What is wrong with a service's 101 to the handshake of a WebSocket (RFC 6455 section 4.1, what the client checks). The gateway
-/// looks at it as the client does: before, no tunnel opens.
+/// A fault of a service's 101 response to a WebSocket's handshake. The gateway checks what the client checks (RFC 6455
+/// section 4.1), before a tunnel opens.
 public enum WebSocketAnswerFault: Equatable, Sendable, CaseIterable {
     case upgrade
     case connection
     case acceptCount
     case acceptWrong
 
-    /// For the log.
+    /// The reason for the log.
     public var reason: StaticString {
         switch self {
         case .upgrade: "Upgrade is not the one token websocket"
@@ -143,10 +146,13 @@ public enum WebSocketAnswerFault: Equatable, Sendable, CaseIterable {
         }
     }
 
+    /// Checks a response.
+    ///
     /// - Parameters:
-    ///   - bytes: what the ranges of `head` refer to.
+    ///   - head: the head of the response.
+    ///   - bytes: the bytes to which the ranges of `head` refer.
     ///   - accept: the value that belongs to the client's key.
-    /// - Returns: nil if the answer is valid.
+    /// - Returns: nil if the response is valid.
     public init?(_ head: ResponseHead, _ bytes: Span<UInt8>, accept: Span<UInt8>) {
         var upgrades = 0
         var accepts = 0

@@ -20,7 +20,7 @@ enum Parsing {
         pieces([Array(text.utf8)], limits: limits)
     }
 
-    /// Parses a head that arrives in pieces, as a connection would: always all bytes so far.
+    /// Parses a head that arrives in pieces, as on a connection: always all bytes so far.
     static func pieces(
         _ pieces: [[UInt8]], limits: HeadLimits = .standard
     ) -> Result<ParsedRequest?, MessageFault> {
@@ -60,7 +60,9 @@ enum Parsing {
         }
     }
 
-    /// Decodes content given in pieces. - Returns: the content, whether it ended, and the bytes left over.
+    /// Decodes content given in pieces.
+    ///
+    /// - Returns: the content, whether it ended, and the bytes left over.
     static func content(
         _ pieces: [String], _ framing: ContentFraming, extensions: ContentDecoder.ChunkExtensions = .refused
     ) -> Result<(content: String, ended: Bool, rest: String), MessageFault> {

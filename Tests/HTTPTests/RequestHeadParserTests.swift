@@ -130,7 +130,7 @@ struct RequestHeadParserTests {
     }
 }
 
-/// Each row is an attack, or a sloppiness that attacks use: what it is, the head, and how it is refused.
+/// An attack, or a tolerance that attacks exploit: its description, the head, and the fault.
 struct MalformedHead: CustomTestStringConvertible {
     let testDescription: String
     let text: String

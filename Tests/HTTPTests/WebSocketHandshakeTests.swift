@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-/// Of RFC 6455 section 1.3.
+/// The key of RFC 6455 section 1.3.
 private let goodKey = "dGhlIHNhbXBsZSBub25jZQ=="
 
 @Suite("WebSocket requests")
@@ -25,7 +25,7 @@ struct WebSocketHandshakeTests {
         return (handshake, String(decoding: bytes[key.start..<key.end], as: UTF8.self))
     }
 
-    /// The good fields with some replaced: those whose name begins as one of the replacements do.
+    /// Returns the valid fields with some replaced: those whose names begin like one of the replacements.
     private func altered(_ replacements: String...) -> [String] {
         func name(_ field: String) -> Substring { field.prefix { $0 != ":" } }
         let names = Set(replacements.map(name))

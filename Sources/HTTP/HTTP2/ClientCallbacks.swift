@@ -1,12 +1,12 @@
 internal import Bytes
 internal import CNghttp2
 
-// nghttp2's callbacks in the client role. The last argument of each is the `HTTP2ClientSession` whose method is at
-// work, the user data of a stream the `HTTP2ClientStream` that the session keeps; see there. After a fault, only the
-// end of streams is reported: nghttp2 may continue for a while.
+// nghttp2's callbacks in the client role. The last argument of each is the `HTTP2ClientSession` that is running. The
+// user data of a stream is the `HTTP2ClientStream` that the session keeps. After a fault, only the end of streams is
+// reported: nghttp2 may continue for a while.
 
-extension LibrarySetup {
-    static func setClientCallbacks(_ callbacks: OpaquePointer?) {
+enum ClientCallbacks {
+    static func set(_ callbacks: OpaquePointer?) {
         unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
         unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, receiveHeader)
         unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, receiveFrame)
@@ -125,7 +125,7 @@ private func frameSent(
     return 0
 }
 
-/// The data provider of every request.
+/// Reads content for a request; the data provider of every request.
 func readRequestContent(
     _ session: OpaquePointer?, _ id: Int32, _ room: UnsafeMutablePointer<UInt8>?, _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>?, _ source: UnsafeMutablePointer<nghttp2_data_source>?,

@@ -1,19 +1,20 @@
 internal import CNghttp2
 
-/// Fields as nghttp2 takes them, made of lines: `name: value CR LF`, as they are written for HTTP/1.1.
+/// Fields in the form of nghttp2, made from lines `name: value CR LF` as in HTTP/1.1.
 ///
-/// The lines are this program's or come from a parsed message, so they are taken at their word. nghttp2 copies what it is
-/// given, names in lower case (RFC 9113 section 8.2).
+/// The lines come from this program or from a parsed message, so they are not checked again. nghttp2 copies them, with
+/// names in lower case (RFC 9113 section 8.2).
 @safe struct FieldList {
-    /// Kept for its room; its pointers are valid only within `withFields`.
+    /// The fields, kept for their capacity. Their pointers are valid only within `withFields`.
     private var entries: [nghttp2_nv] = unsafe []
     private let table = FieldNameTable.shared
-    /// How long the names are of which `isOfStream` knows: a bit for each length.
+    /// The lengths of the names that `isOfStream` checks: a bit for each length.
     private let responseLengths = Self.lengths(of: Self.connectionFields)
     private let requestLengths = Self.lengths(of: Self.connectionFields + [.host, .http2Settings, .te])
 
-    /// - Parameters:
-    ///   - lines: behind the three digits of the status, if `hasStatus`.
+    /// Calls a function with the fields of a response or of trailers.
+    ///
+    /// - Parameter lines: the lines, behind the three digits of the status if `hasStatus`.
     mutating func withFields(
         of lines: Span<UInt8>, hasStatus: Bool, _ body: (UnsafeBufferPointer<nghttp2_nv>) -> Void
     ) {
@@ -26,13 +27,15 @@ internal import CNghttp2
         }
     }
 
-    /// The fields of a request. Those of many clients go over one connection, so none of what one of them says enters the table of
-    /// its compression, where the length of what another says would tell of it (RFC 7541 section 7.1).
+    /// Calls a function with the fields of a request.
+    ///
+    /// The requests of many clients share a connection. So no field enters the compression table, where the length of
+    /// another client's fields would reveal it (RFC 7541 section 7.1).
     ///
     /// - Parameters:
     ///   - bytes: the authority, the target, and lines.
-    ///   - authorityEnd: where the target begins.
-    ///   - targetEnd: where the lines begin.
+    ///   - authorityEnd: the beginning of the target.
+    ///   - targetEnd: the beginning of the lines.
     mutating func withRequest(
         _ method: StaticString, _ scheme: StaticString, in bytes: Span<UInt8>, authorityEnd: Int, targetEnd: Int,
         _ body: (UnsafeBufferPointer<nghttp2_nv>) -> Void
@@ -68,9 +71,10 @@ internal import CNghttp2
         }
     }
 
-    /// RFC 9113 section 8.2.2: a message of HTTP/1.1 that is passed on may have others. `:authority` is what Host was (section 8.3.1).
+    /// Returns whether a field may be sent in HTTP/2 (RFC 9113 section 8.2.2). A forwarded HTTP/1.1 message may contain
+    /// others. `:authority` replaces Host (section 8.3.1).
     private func isOfStream(_ name: Span<UInt8>, _ value: Span<UInt8>, isRequest: Bool) -> Bool {
-        // Most fields have names that are as long as none of these.
+        // Most fields have names with other lengths.
         guard (isRequest ? requestLengths : responseLengths) & (1 << UInt64(name.count)) != 0 else { return true }
         switch table.find(name) {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: return false
@@ -88,7 +92,7 @@ internal import CNghttp2
         names.reduce(0) { $0 | 1 << UInt64($1.lowercase.utf8CodeUnitCount) }
     }
 
-    /// Whether a field may enter the table that a connection's fields are compressed with, or never does.
+    /// Whether a field may enter the connection's compression table.
     private enum Indexing {
         case indexed, literal
 
@@ -124,17 +128,19 @@ internal import CNghttp2
     private static let path: StaticString = ":path"
 }
 
-/// What every field of HTTP/2 has to keep to, in heads and in trailers (RFC 9113 section 8.2), and the rules for names and values
-/// that HTTP/1.1's parser has.
+/// The rules for every HTTP/2 field in heads and trailers (RFC 9113 section 8.2), and the rules for names and values of
+/// HTTP/1.1's parser.
 enum StreamField {
-    /// - Returns: which field it is, and whether it has an unusual name (`HeaderField.hasUnusualName`).
+    /// Checks a field.
+    ///
+    /// - Returns: the known name, and whether the name is unusual (`HeaderField.hasUnusualName`).
     static func check(
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ table: FieldNameTable
     ) throws(MessageFault) -> (known: FieldName, isUnusual: Bool) {
         let isUnusual = try check(name: name)
         let known = table.find(name)
         for index in value.indices where !FieldLine.isValue(value[index]) { throw .fieldValueMalformed }
-        // Section 8.2.1: nobody takes it away, as HTTP/1.1 does, so what remains would be a second spelling.
+        // Section 8.2.1: unlike in HTTP/1.1 it is not removed, so it would be a second spelling.
         if value.count > 0, FieldLine.isBlank(value[0]) || FieldLine.isBlank(value[value.count - 1]) {
             throw .fieldValueMalformed
         }
@@ -147,9 +153,11 @@ enum StreamField {
         return (known, isUnusual)
     }
 
-    /// The one TE that HTTP/2 has.
-    static func admitsTrailersAlone(_ te: Span<UInt8>) -> Bool { te.equals(trailers.span) }
+    /// Returns whether the value is `trailers`, the only TE of HTTP/2.
+    fileprivate static func admitsTrailersAlone(_ te: Span<UInt8>) -> Bool { te.equals(trailers.span) }
 
+    /// Checks a name.
+    ///
     /// - Returns: whether it is unusual.
     private static func check(name: Span<UInt8>) throws(MessageFault) -> Bool {
         var isUnusual = false

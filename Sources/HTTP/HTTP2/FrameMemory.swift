@@ -3,18 +3,19 @@ internal import CLinux
 internal import CNghttp2
 internal import Glibc
 
-/// The memory of one session of nghttp2, which is accounted for. It comes from the allocator, except for the block of 16 KiB in
-/// which nghttp2 makes frames and which it keeps. That block comes from the kernel, so pages that no frame has reached take up
-/// nothing: the frames of most connections are small.
+/// The accounted memory of one nghttp2 session.
 ///
-/// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or what `mmap` gave for `length` bytes and nghttp2
-/// has not freed yet. nghttp2 is handed a pointer to this object, which its owner keeps for longer than the session.
+/// It comes from the allocator, except for the block of 16 KiB in which nghttp2 makes frames, and which it keeps. That
+/// block comes from the kernel, so its untouched pages take no memory: the frames of most connections are small.
+///
+/// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or `length` bytes from `mmap` that
+/// nghttp2 has not freed yet. nghttp2 gets a pointer to this object, which its owner keeps longer than the session.
 @safe final class FrameMemory {
     private let meter: MemoryMeter
-    /// Bytes that the session has.
+    /// The bytes of the session.
     private(set) var used = 0
     private var block: UnsafeMutableRawPointer?
-    /// Frames of 16,384 octets with their headers, in whole pages.
+    /// Frames of 16,384 bytes with their headers, in whole pages.
     private static let length = 20 * 1024
 
     init(_ meter: MemoryMeter) {
@@ -23,11 +24,11 @@ internal import Glibc
     }
 
     deinit {
-        // nghttp2 has freed everything when its session was deleted.
+        // nghttp2 frees everything when its session is deleted.
         unsafe precondition(block == nil, "the session is gone before its memory")
     }
 
-    /// What nghttp2 copies and then calls.
+    /// The allocation functions, which nghttp2 copies and then calls.
     var functions: nghttp2_mem {
         unsafe nghttp2_mem(
             mem_user_data: Unmanaged.passUnretained(self).toOpaque(), malloc: allocate, free: release,
@@ -39,7 +40,9 @@ internal import Glibc
         meter.add(change)
     }
 
-    /// Counts what the allocator gave. - Returns: the same.
+    /// Counts allocated memory.
+    ///
+    /// - Returns: the same pointer.
     private func counted(_ memory: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         count(unsafe Int(ag_malloc_usable_size(memory)))
         return unsafe memory
@@ -49,6 +52,8 @@ internal import Glibc
         unsafe counted(Glibc.calloc(number, size))
     }
 
+    /// Allocates memory.
+    ///
     /// - Returns: nil if there is none, as `malloc`.
     fileprivate func take(_ size: Int) -> UnsafeMutableRawPointer? {
         guard size > 16 * 1024, size <= Self.length, unsafe block == nil else {

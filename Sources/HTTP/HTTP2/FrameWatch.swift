@@ -1,12 +1,11 @@
 internal import EventLoop
 
-/// Looks at the header of every frame before the library does, and counts what costs the peer next to nothing.
+/// A filter that inspects every frame header before nghttp2, and counts cheap frames.
 ///
-/// The library tells of frames only as far as it takes them seriously: not of those for streams that are closed, of unknown
-/// types, or within a block of fields that it skips. What is counted here is everything, and what is beyond a limit
-/// the library never sees.
+/// nghttp2 reports only frames that it handles: not those for closed streams, of unknown types, or within a skipped
+/// block of fields. This type counts all frames, and nghttp2 never sees those beyond a limit.
 struct FrameWatch {
-    /// Types of frames (RFC 9113 section 6).
+    /// The types of frames (RFC 9113 section 6).
     private enum FrameType {
         static let data: UInt8 = 0
         static let headers: UInt8 = 1
@@ -26,27 +25,28 @@ struct FrameWatch {
 
     private let limits: HTTP2Limits
     private let role: HTTP2Role
-    /// Octets that are no frame header: of a client's preface first, of a payload later.
+    /// The number of bytes that are no frame header: of the client's preface first, of a payload later.
     private var skip: Int
-    /// No frame has come yet.
+    /// Whether no frame has arrived yet.
     private var isFirst = true
-    /// The header of a frame as far as it has come, the last octet lowest: 24 bits length, 8 type, 8 flags; and the stream.
+    /// The received part of a frame header, the last byte lowest: 24 bits length, 8 type, 8 flags; and the stream.
     private var header: UInt64 = 0
     private var stream: UInt32 = 0
     private var headerCount = 0
-    /// Of the last frame.
+    /// The type of the last frame.
     private var type: UInt8 = 0
-    /// CONTINUATION has to follow.
+    /// Whether CONTINUATION must follow.
     private var isBlockOpen = false
 
-    /// The highest stream the client has opened, and which of those below: bit n is of stream highest - 2(n + 1).
+    /// The highest stream that the client has opened, and a set of those below: bit n is stream highest - 2(n + 1).
     private var highestStream: UInt32 = 0
     private var openedBelow: UInt64 = 0
-    /// Sections of trailers still to be expected: one of each stream.
+    /// The number of trailer sections still expected: one of each stream.
     private var trailers = 0
-    /// In the client role: blocks of fields still to be expected, of all that was asked.
+    /// The number of blocks of fields still expected for all requests, in the client role.
     private var answers = 0
-    /// Of requests that were given up: a server may have answered, or reset, each of them before it heard of that.
+    /// The number of blocks expected for cancelled requests: a server may have answered or reset each of them before it
+    /// received the cancellation.
     private var lateAnswers = 0
     private var lateResets = 0
     private var continuations = 0
@@ -54,7 +54,7 @@ struct FrameWatch {
     private var windowUpdateCredit = 0
     private var pingCredit = 0
     private var resetCredit = 0
-    /// In the server role: DATA frames of any length or with END_STREAM, and those of them that were of streams that are over.
+    /// In the server role, the number of DATA frames of any length or with END_STREAM, and of those for ended streams.
     private var data: UInt64 = 0
     private var lateData: UInt64 = 0
     private var lateDataCredit = 0
@@ -68,26 +68,30 @@ struct FrameWatch {
     private var windowUpdates = TokenBucket()
     private var otherFrames = TokenBucket()
 
-    static let prefaceLength = 24
-    /// More credit than this nobody needs at once.
+    private static let prefaceLength = 24
+    /// The maximum credit. Nobody needs more at once.
     private static let creditLimit = 4096
 
-    /// What of a request may well be on its way when it was answered, or reset: a stream's window in frames of half a KiB.
+    /// The DATA frames of a request that may be in flight when it is answered or reset: a stream's window in frames of
+    /// half a KiB.
     private static let lateDataPerRequest = 64
 
-    /// More than a head, trailers, and the interim responses that are admitted before them no response has.
+    /// The blocks of fields of one response: a head, trailers, and the maximum of interim responses before them.
     private static let answersPerRequest = 18
 
-    /// - Parameter role: ours.
+    /// Creates a filter.
+    ///
+    /// - Parameter role: our role.
     init(limits: HTTP2Limits, role: HTTP2Role) {
         self.limits = limits
         self.role = role
         skip = role == .server ? Self.prefaceLength : 0
     }
 
-    /// Looks at bytes of the connection, in their order.
+    /// Inspects bytes of the connection in their order.
     ///
-    /// - Returns: nil if all of them may be read; else how many of them, and what is wrong with the frame behind these.
+    /// - Returns: nil if all bytes may be read, otherwise the number of admissible bytes, and the fault of the frame
+    ///   behind them.
     mutating func look(at bytes: Span<UInt8>, now: Instant) -> (admitted: Int, fault: HTTP2Fault)? {
         var position = 0
         while position < bytes.count {
@@ -112,20 +116,20 @@ struct FrameWatch {
         return nil
     }
 
-    /// Of the frame whose header is complete.
+    /// Checks a frame whose header is complete.
     private mutating func judge(_ length: Int, _ now: Instant) -> HTTP2Fault? {
         type = UInt8(truncatingIfNeeded: header >> 8)
         let number = stream & 0x7fff_ffff
         if role == .client {
-            // A server's preface is its settings (RFC 9113 section 3.4). What speaks HTTP/1.1 begins with other octets.
+            // A server's preface is its settings (RFC 9113 section 3.4). HTTP/1.1 begins with other bytes.
             let isPreface = type == FrameType.settings && UInt8(truncatingIfNeeded: header) & Self.acknowledgement == 0
             if isFirst, !isPreface { return .prefaceMissing }
             isFirst = false
-            // A server that has read our settings, which came before any request, sends no push promise (RFC 9113
-            // section 8.4).
+            // A server that has read our settings, which precede any request, sends no push promise (RFC 9113 section
+            // 8.4).
             if type == FrameType.pushPromise { return .violation(.protocolError) }
         }
-        // RFC 9113 section 6.3; the library does not look at what has no meaning any more.
+        // RFC 9113 section 6.3; nghttp2 does not check obsolete frames.
         if type == FrameType.priority, number == 0 { return .violation(.protocolError) }
         if type == FrameType.headers, isUnexpected(number) { return .violation(.protocolError) }
         return count(type, UInt8(truncatingIfNeeded: header), length, number, now).map { .excess($0) }
@@ -149,8 +153,8 @@ struct FrameWatch {
         }
     }
 
-    /// A new stream, its trailers, or fields for a stream that no longer exists. These are decoded as well, to keep the
-    /// compression table correct, and then dropped.
+    /// Checks a block of fields: a new stream, its trailers, or fields for an ended stream. The latter are decoded to
+    /// keep the compression table correct, and then dropped.
     private mutating func beginBlock(_ length: Int, _ flags: UInt8, _ stream: UInt32, _ now: Instant) -> HTTP2Excess? {
         isBlockOpen = flags & Self.endHeaders == 0
         continuations = 0
@@ -171,15 +175,15 @@ struct FrameWatch {
         return countEmptyFrame(now: now)
     }
 
-    /// A stream that was left out when a higher one was opened (RFC 9113 section 5.1.1). The library cannot tell it from one that
-    /// was served and is over, whose frames are read over.
+    /// Returns whether the stream was skipped when a higher one was opened (RFC 9113 section 5.1.1). nghttp2 cannot
+    /// distinguish it from an ended stream, whose frames are ignored.
     private func isUnexpected(_ stream: UInt32) -> Bool {
         guard stream < highestStream, (highestStream - stream).isMultiple(of: 2) else { return false }
         let place = (highestStream - stream) / 2 - 1
         return place < UInt64.bitWidth && openedBelow >> place & 1 == 0
     }
 
-    /// CVE-2024-28182: a block without an end.
+    /// Checks a CONTINUATION frame. CVE-2024-28182 is a block without an end.
     private mutating func continueBlock(_ length: Int, _ flags: UInt8, _ now: Instant) -> HTTP2Excess? {
         isBlockOpen = flags & Self.endHeaders == 0
         continuations += 1
@@ -189,7 +193,7 @@ struct FrameWatch {
         return length == 0 ? countEmptyFrame(now: now) : nil
     }
 
-    /// In the server role: whether a block of fields has begun, whosever it is, and is not complete.
+    /// Whether a block of fields of any stream has begun and is not complete, in the server role.
     var isMidBlock: Bool {
         isBlockOpen || skip > 0 && (type == FrameType.headers || type == FrameType.continuation)
     }
@@ -200,13 +204,13 @@ struct FrameWatch {
         return nil
     }
 
-    /// In the server role, when the library has read all that was looked at: counts DATA of streams that are over, which it reads
-    /// over and does not tell of.
+    /// Counts DATA of ended streams in the server role, which nghttp2 ignores without a report. Call it when nghttp2
+    /// has read everything that was inspected.
     ///
-    /// - Parameter reported: how many of the frames seen here the library has reported so far, except those without content
-    ///   or END_STREAM.
+    /// - Parameter reported: the number of these frames that nghttp2 has reported, except those without content or
+    ///   END_STREAM.
     mutating func checkData(reported: UInt64, now: Instant) -> HTTP2Excess? {
-        // Of one whose payload is not complete nobody knows yet.
+        // The kind of a frame with an incomplete payload is unknown.
         let open: UInt64 = type == FrameType.data && skip > 0 ? 1 : 0
         guard data > reported + lateData + open else { return nil }
         for _ in 0..<(data - reported - lateData - open) {
@@ -217,7 +221,7 @@ struct FrameWatch {
         return nil
     }
 
-    /// In the client role: a head or trailers, or fields for a stream that is no longer there.
+    /// Checks a head or trailers, or fields for a stream that is gone, in the client role.
     private mutating func beginAnswer(_ length: Int, _ now: Instant) -> HTTP2Excess? {
         continuations = 0
         blockLength = length
@@ -225,20 +229,22 @@ struct FrameWatch {
         return spend(&answers) || spend(&lateAnswers) ? nil : countEmptyFrame(now: now)
     }
 
-    /// - Returns: whether there was credit.
+    /// Spends credit.
+    ///
+    /// - Returns: whether there was any.
     private func spend(_ credit: inout Int) -> Bool {
         guard credit > 0 else { return false }
         credit -= 1
         return true
     }
 
-    /// A DATA frame was sent: the peer may well give its window back, and measure what the way there takes (gRPC does).
+    /// Grants credit for a sent DATA frame: the peer may return its window and measure the round trip (as gRPC does).
     mutating func dataSent() {
         windowUpdateCredit = min(windowUpdateCredit + limits.windowUpdatesPerData, Self.creditLimit)
         pingCredit = min(pingCredit + 1, Self.creditLimit)
     }
 
-    /// A request was made, to which there is an answer, or a reset, and maybe windows for what will follow.
+    /// Grants credit for a request: its response or reset, and window updates for its content.
     mutating func requestBegan() {
         answers = min(answers + Self.answersPerRequest, Self.answersPerRequest * limits.concurrentStreams)
         resetCredit = min(resetCredit + 1, limits.concurrentStreams)
@@ -246,18 +252,18 @@ struct FrameWatch {
         pingCredit = min(pingCredit + 1, Self.creditLimit)
     }
 
-    /// A request was given up. What it is owed does not lapse when the next one takes its place among those that are open.
+    /// Grants credit for a cancelled request. It does not lapse when the next one takes its place among the open ones.
     mutating func requestCancelled() {
         lateAnswers += Self.answersPerRequest
         lateResets += 1
     }
 
-    /// A PING was sent, which is to be answered.
+    /// Grants credit for a sent PING, which is to be answered.
     mutating func pinged() {
         pingCredit = min(pingCredit + 1, Self.creditLimit)
     }
 
-    /// Also for DATA of nothing but padding, which its header does not tell.
+    /// Counts an empty frame. Also for DATA with only padding, which its header does not show.
     mutating func countEmptyFrame(now: Instant) -> HTTP2Excess? {
         Self.take(&emptyFrames, limits.emptyFrames, now, .emptyFrames)
     }

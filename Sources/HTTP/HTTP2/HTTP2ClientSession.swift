@@ -2,56 +2,60 @@ public import Bytes
 internal import CNghttp2
 public import EventLoop
 
-/// A connection of HTTP/2 in the client role, as a state machine over bytes: `open` begins a request, `write` gives what is to be
-/// sent, `receive` takes what came, and `finishEvent` ends each event.
+/// An HTTP/2 connection in the client role, as a state machine over bytes. `open` begins a request, `write` returns
+/// output, `receive` takes input, and `finishEvent` ends each event.
 ///
-/// The counterpart of `HTTP2Session`, and built like it: nghttp2 does frames, HPACK, windows and the states of streams; what a response
-/// is, and what is too much, is decided here. A server is trusted no further than a client: it is one that may have
-/// been taken over, and answers for many.
+/// The counterpart of `HTTP2Session`, with the same structure. nghttp2 handles frames, HPACK, windows and the states of
+/// streams; this class defines valid responses and limits. A server is trusted no more than a client: it may be
+/// compromised, and it answers for many clients.
 @safe public final class HTTP2ClientSession: HTTP2Framing {
     unowned let handler: HTTP2ClientHandler
     var block: ResponseBlock
 
-    /// Every stream object ever needed, and which of them serve none.
+    /// All stream objects, and the indices of the unused ones.
     var streams: [HTTP2ClientStream] = []
     var idle: [Int] = []
-    /// Places of streams to be notified of room, and of those to be settled. Kept for their room.
+    /// The indices of streams to be notified of room, and of those whose event must be finished. Kept for their
+    /// capacity.
     var drained: [Int] = []
     var touched: [Int] = []
 
-    /// Heads of requests are put together here.
+    /// The buffer in which heads of requests are composed.
     var scratch: ByteBuffer
     var fieldList = FieldList()
-    /// Octets of frames that were made, those not appended yet included.
+    /// The number of bytes of frames that were made, including those not appended yet.
     private var framed: UInt64 = 0
-    /// The request whose fields end with what nghttp2 is making.
+    /// The request whose fields end with the frame that nghttp2 is making.
     var headFramed: HTTP2ClientStream?
 
-    /// No more requests: by the server's word, or by our own.
+    /// Whether no more requests may begin, by the server's decision or our own.
     private(set) var isDraining = false
-    /// GOAWAY has come.
+    /// Whether GOAWAY has arrived.
     public private(set) var isServerGoing = false
     /// Whether the server has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) var isAcknowledged = false
-    /// Whether the server has said what its limits are.
+    /// Whether the server has sent its settings.
     public internal(set) var isGreeted = false
-    /// Whether the server is in the middle of a block of fields: until it is complete, no other frame can come (RFC 9113 section 4.3).
+    /// Whether the server is within a block of fields: no other frame is allowed until it is complete (RFC 9113 section
+    /// 4.3).
     public internal(set) var isMidBlock = false
-    /// Streams that are not over: those nghttp2 knows, and those whose response is whole and waits to be taken.
+    /// The number of open streams: those nghttp2 knows, and those whose complete response waits to be taken.
     public internal(set) var openStreams = 0
-    var streamsOnWire = 0
-    /// Streams that we may reset; who has reset as many begins no more requests. What would be reset beyond that is only not listened to
-    /// any more: it ends when the server ends it, or with the connection.
+    private var streamsOnWire = 0
+    /// The number of streams that we may still reset. At 0, no more requests begin. A stream that should be reset after
+    /// that is ignored until the server ends it, or the connection ends.
     public var resetsLeft = Int.max
-    /// Whether any stream is open that would have been reset.
+    /// Whether a stream is open that should have been reset.
     public private(set) var isWithholdingResets = false
-    /// Requests begun.
+    /// The number of requests begun.
     public internal(set) var requestCount = 0
 
+    /// Creates a session.
+    ///
     /// - Parameters:
-    ///   - heads: limits of the number of fields.
-    ///   - pool: its blocks hold a head of `limits.headerList`.
-    ///   - handler: owns the session.
+    ///   - heads: the limits of the number of fields.
+    ///   - pool: a pool whose blocks hold a head of `limits.headerList`.
+    ///   - handler: the owner of the session.
     public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2ClientHandler) {
         self.handler = handler
         block = ResponseBlock(heads: heads, limits: limits)
@@ -69,21 +73,22 @@ public import EventLoop
 
     // MARK: - Bytes
 
-    /// Takes bytes of the server. Streams are called within.
+    /// Takes bytes from the server. Calls streams.
     ///
-    /// - Throws: why the connection ends. What `write` still gives is to be sent before it is closed.
+    /// - Throws: the reason why the connection ends. The remaining output of `write` must be sent before it is closed.
     public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
         if let fault { throw fault }
         self.now = now
         read(bytes)
-        // Beside requests, and the resets of these.
+        // In addition to requests and their resets.
         boundOutput(limits.outboundFrames + 2 * openStreams)
         if let fault { throw fault }
     }
 
-    /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
+    /// Appends output as far as there is room. The rest follows with the next call.
     ///
-    /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
+    /// - Throws: the reason why the connection ends, if it is found only now. The appended bytes must be sent
+    ///   nevertheless.
     public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
         precondition(!isReading, "a stream's method writes to no socket")
         let before = fault
@@ -100,9 +105,9 @@ public import EventLoop
         if before == nil, let fault { throw fault }
     }
 
-    /// Tells streams that there is room for more of their requests. To be called when what `write` gave has been sent.
+    /// Notifies streams of room for more of their requests. Call it after the output of `write` has been sent.
     ///
-    /// - Returns: whether any was notified: there may be more to write.
+    /// - Returns: whether any stream was notified, so that there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
         while let slot = drained.popLast() {
@@ -117,8 +122,7 @@ public import EventLoop
         return true
     }
 
-    /// Ends an event, in which any of the other methods were called: each stream that was called learns that the event
-    /// is over.
+    /// Ends an event in which any of the other methods were called. Each stream that was called is notified.
     public func finishEvent() {
         precondition(!isReading, "the event is still under way")
         while let slot = touched.popLast() {
@@ -129,7 +133,7 @@ public import EventLoop
         }
     }
 
-    /// The stream is to be settled, and serves no other request before.
+    /// Marks a stream whose event must be finished. It serves no other request before that.
     func touch(_ stream: HTTP2ClientStream) {
         guard !stream.state.isTouched else { return }
         stream.state.isTouched = true
@@ -138,22 +142,24 @@ public import EventLoop
 
     // MARK: - The connection's life
 
-    /// How many more requests may be begun now. Until the server has said how many it takes, as if that were 100 (RFC 9113
-    /// section 6.5.2).
+    /// The number of requests that may begin now. Before the server's settings, the limit is 100 (RFC 9113 section
+    /// 6.5.2).
     public var capacity: Int {
         guard mayOpen else { return 0 }
         let most = unsafe nghttp2_session_get_remote_settings(library, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
         return max(0, min(limits.concurrentStreams - openStreams, Int(most) - streamsOnWire))
     }
 
-    /// Whether requests may be begun at all, now or when there is room: a connection of which that is not so serves those it has.
+    /// Whether requests may begin, now or when there is room. Otherwise the connection only serves present requests.
     public var mayOpen: Bool {
         guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
         return unsafe nghttp2_session_check_request_allowed(library) != 0
     }
 
+    /// Counts a reset.
+    ///
     /// - Returns: whether one more stream may be reset.
-    func takeReset() -> Bool {
+    private func takeReset() -> Bool {
         guard resetsLeft > 0 else {
             isWithholdingResets = true
             return false
@@ -162,25 +168,26 @@ public import EventLoop
         return true
     }
 
-    /// Whether the server takes no content on any stream, since what it has got of others it has not given back (RFC 9113 section 6.9).
+    /// Whether the server accepts no content on any stream, because it has not returned credit for earlier content (RFC
+    /// 9113 section 6.9).
     public var isWindowShut: Bool {
         guard !isBroken, !isClosed else { return false }
         return unsafe nghttp2_session_get_remote_window_size(library) <= 0
     }
 
-    /// Whether it is others' content alone that keeps the stream's from being sent.
+    /// Returns whether only the content of other streams keeps the stream's content from being sent.
     func isStarved(_ stream: HTTP2ClientStream) -> Bool {
         guard isWindowShut, !stream.state.requestEnded else { return false }
         return unsafe nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
     }
 
-    /// Whether there is something to write, whatever the room.
+    /// Whether there is output, whatever the room.
     public var hasOutput: Bool { hasFrames }
 
-    /// Whether nothing will be received or sent any more: the connection is to be closed.
+    /// Whether nothing will be received or sent any more, so that the connection must be closed.
     public var isFinished: Bool { isSilent }
 
-    /// Begins no more requests. When those under way are over, the connection is finished.
+    /// Begins no more requests. The connection is finished after those in flight.
     public func drain() {
         guard fault == nil, !isBroken, !isClosed, !isDraining else { return }
         isDraining = true
@@ -188,24 +195,26 @@ public import EventLoop
             library, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
     }
 
-    /// Asks the server for a sign of life, which `pingAnswered` tells of (RFC 9113 section 6.7).
+    /// Sends a PING to the server, whose answer calls `pingAnswered` (RFC 9113 section 6.7).
     public func ping() {
         guard fault == nil, !isBroken, !isClosed, !isTerminating else { return }
         watch.pinged()
         unsafe nghttp2_submit_ping(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
     }
 
-    /// The connection is gone: what is open fails, but for responses that have come whole and wait to be taken. Nothing is received
-    /// or sent after it. Not to be called by a stream's method.
+    /// Closes the session after the connection is gone.
     ///
-    /// - Parameter unsent: how many octets of what `write` gave, the last ones, the server has certainly not got.
+    /// Open requests fail, except for complete responses that wait to be taken. Nothing is received or sent afterwards.
+    /// Must not be called by a stream's method.
+    ///
+    /// - Parameter unsent: the number of last bytes of output that the server has certainly not received.
     public func close(unsent: Int = 0) {
         precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
         isClosed = true
         let sent = framed - min(framed, UInt64(restCount + unsent))
         dropRest()
-        // Not by an iterator: a stream that is notified of a failure may look at the session.
+        // Without an iterator: a stream that is notified of a failure may access the session.
         for slot in streams.indices where streams[slot].state.isOnWire {
             let stream = streams[slot]
             let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent
@@ -213,16 +222,18 @@ public import EventLoop
         }
     }
 
-    /// - Parameter last: the highest stream that the server has processed or will.
+    /// Handles GOAWAY.
+    ///
+    /// - Parameter last: the highest stream that the server has processed or will process.
     func serverGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
         isServerGoing = true
         for slot in streams.indices where streams[slot].state.isOnWire && !streams[slot].state.isReset {
             let stream = streams[slot]
             if unsafe nghttp2_session_get_stream_user_data(library, stream.id) == nil {
-                // nghttp2 has made nothing of it yet, and would keep it until its turn to fail.
+                // nghttp2 has not framed it yet, and would keep it until its turn to fail.
                 fail(stream, .unprocessed(.goingAway), .cancel)
             } else if stream.id > last, !stream.state.isComplete {
-                // nghttp2 closes it when this is over. A server that has begun to answer all the same contradicts itself.
+                // nghttp2 closes it afterwards. A server that has begun to answer nevertheless contradicts itself.
                 deafen(stream)
                 touch(stream)
                 stream.failed(stream.state.isAnswered ? .reset(.refusedStream) : .unprocessed(.goingAway))
@@ -232,24 +243,8 @@ public import EventLoop
     }
 }
 
-/// The user of an HTTP/2 client connection: makes its streams, and receives the events that concern all of them.
-///
-/// The session refers to it and does not keep it alive: the handler owns the session.
-open class HTTP2ClientHandler {
-    public init() {}
+// MARK: - Requests
 
-    /// A stream is needed: a new object, which the session keeps and uses for one request after the other.
-    open func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { HTTP2ClientStream(pool: pool) }
-    /// The server takes no more requests on this connection (GOAWAY): `open` fails from now on. Those it has not processed have
-    /// failed as `unprocessed` when the call returns; the others go on.
-    open func serverGoesAway(_ code: HTTP2ErrorCode) {}
-    /// There may be room for more requests, or for fewer: the server's settings have come, or a stream has ended.
-    open func capacityChanged() {}
-    /// The server has answered `ping`.
-    open func pingAnswered() {}
-}
-
-/// From what a stream sends to nghttp2.
 extension HTTP2ClientSession {
     /// Begins a request.
     ///
@@ -258,7 +253,8 @@ extension HTTP2ClientSession {
     ///   - authority: host and port, as in Host.
     ///   - endsStream: whether no content follows.
     ///   - target: appends path and query.
-    ///   - fields: appends the fields as lines, as for HTTP/1.1. Those of one connection, and Host, are left out; names are
+    ///   - fields: appends the fields as lines, as for HTTP/1.1. Those of one connection, and Host, are left out; names
+    ///     are
     ///     sent in lower case.
     public func open(
         _ method: Method, scheme: StaticString, authority: Span<UInt8>, endsStream: Bool,
@@ -288,7 +284,7 @@ extension HTTP2ClientSession {
         }
         guard id > 0 else {
             idle.append(stream.slot)
-            // Out of memory, or of numbers.
+            // Out of memory or of stream identifiers.
             throw .closing
         }
         stream.id = id
@@ -302,7 +298,7 @@ extension HTTP2ClientSession {
         return stream
     }
 
-    /// - Returns: an object that serves no request.
+    /// Returns a stream object without a request.
     private func takeStream() -> HTTP2ClientStream {
         if let slot = idle.popLast() {
             streams[slot].state = ClientStreamState()
@@ -315,16 +311,16 @@ extension HTTP2ClientSession {
         return stream
     }
 
-    /// There is content or the end again.
+    /// Resumes a stream that has content or its end again.
     func resume(_ stream: HTTP2ClientStream) {
         guard stream.state.isDeferred, !isClosed else { return }
         stream.state.isDeferred = false
         unsafe nghttp2_session_resume_data(library, stream.id)
     }
 
-    /// nghttp2 asks for content to be framed.
+    /// Fills a frame with content for nghttp2.
     ///
-    /// - Returns: how much was written to `room`, or NGHTTP2_ERR_DEFERRED.
+    /// - Returns: the number of bytes written to `room`, or NGHTTP2_ERR_DEFERRED.
     func produce(
         _ stream: HTTP2ClientStream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
     ) -> Int {
@@ -350,12 +346,12 @@ extension HTTP2ClientSession {
         return Int(NGHTTP2_ERR_DEFERRED.rawValue)
     }
 
-    /// Resets a stream whose response the requester no longer wants.
+    /// Resets a stream whose response is no longer wanted.
     func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
         if stream.state.isOnWire, !stream.state.isReset, !stream.state.isComplete { watch.requestCancelled() }
         deafen(stream)
         if stream.state.isOnWire { return submitReset(code, on: stream) }
-        // Its response was whole and waited to be taken.
+        // The response was complete and waited to be taken.
         if !stream.state.isDelivering { finish(stream) }
     }
 
@@ -365,14 +361,15 @@ extension HTTP2ClientSession {
     }
 }
 
-/// What becomes of responses: from what nghttp2 tells to the methods of `HTTP2ClientStream`.
+// MARK: - Responses
+
 extension HTTP2ClientSession {
-    /// More interim responses before one final response are none that a service has a use for.
+    /// The maximum number of interim responses before one final response. No service needs more.
     private static var interimLimit: Int { 16 }
 
     // MARK: - Blocks of fields
 
-    /// A head or trailers begin.
+    /// Begins a head or trailers.
     func blockBegan(_ stream: HTTP2ClientStream) {
         isMidBlock = true
         block.begin()
@@ -391,7 +388,7 @@ extension HTTP2ClientSession {
         } else {
             block.take(name, value, into: &stream.head, &stream.headBytes)
         }
-        // A few octets that decode to a great many.
+        // A few bytes may decode to a great many.
         if block.size > 4 * limits.headerList { end(.excess(.headerList)) }
     }
 
@@ -401,7 +398,7 @@ extension HTTP2ClientSession {
         do throws(MessageFault) {
             if stream.state.hasTrailers {
                 try block.finishTrailers(endsStream: endsStream)
-                // One that announced content and then has none: `missing` tells.
+                // A response that announced content and has none is found by `missing`.
                 return serverEnded(stream)
             }
             let length = try block.finish(&stream.head, isHead: stream.state.isHead, endsStream: endsStream)
@@ -411,8 +408,8 @@ extension HTTP2ClientSession {
         } catch {
             return fail(stream, .malformed(error), .protocolError)
         }
-        // No content is to follow, but the stream continues. What arrives next shows whether that is true; until then
-        // nobody may see a response that may be malformed.
+        // No content is announced, but the stream continues. The next frame shows whether that is true; until then the
+        // response may be malformed and is not delivered.
         stream.state.isHeld = stream.head.framing == .none
         if endsStream {
             serverEnded(stream)
@@ -455,22 +452,22 @@ extension HTTP2ClientSession {
         fail(stream, .malformed(isImpossible ? .contentImpossible : .contentLengthDisagrees), .protocolError)
     }
 
-    /// Hands content on: of a stated length all but the last octet, which waits for the end of the stream. So a response whose
-    /// content is longer than it says is never complete for anybody.
+    /// Passes on content. The last byte of a stated length waits for the end of the stream, so a response with more
+    /// content than announced is never complete.
     private func take(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
         guard !content.isEmpty else { return }
         stream.state.isLastKept = stream.state.missing == 0
         let free = content.count - (stream.state.isLastKept ? 1 : 0)
         let isNext = stream.waiting.isEmpty && !stream.state.isFull
         let taken = isNext && free > 0 ? deliver(content.extracting(first: free), to: stream) : 0
-        // It may have given up meanwhile.
+        // The stream may have been cancelled meanwhile.
         guard !stream.state.isReset else { return consumed(content.count, on: stream) }
         if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
         consumed(taken, on: stream)
         if stream.state.isWanted { offer(stream) }
     }
 
-    /// Offers what has waited.
+    /// Offers waiting content.
     func offer(_ stream: HTTP2ClientStream) {
         guard !stream.state.isDelivering else {
             stream.state.isWanted = true
@@ -487,7 +484,7 @@ extension HTTP2ClientSession {
         if stream.state.isReset { givenUp(stream) } else { tellEnd(stream) }
     }
 
-    /// The stream was reset within one of its own callbacks.
+    /// Handles a stream that was reset within one of its own callbacks.
     private func givenUp(_ stream: HTTP2ClientStream) {
         deafen(stream)
         if !stream.state.isOnWire, stream.id != 0 { finish(stream) }
@@ -503,7 +500,7 @@ extension HTTP2ClientSession {
         return taken
     }
 
-    /// Gives the server back as much of its windows: of the connection's alone if nothing more is wanted on the stream.
+    /// Returns credit for the windows to the server: only for the connection's window if the stream has ended.
     private func consumed(_ count: Int, on stream: HTTP2ClientStream) {
         guard count > 0, !isClosed, !isBroken else { return }
         if stream.state.isReset || stream.state.isComplete {
@@ -513,14 +510,14 @@ extension HTTP2ClientSession {
         }
     }
 
-    /// DATA that is all padding: nghttp2 did not report its header.
+    /// Counts a DATA frame that is all padding, whose header nghttp2 did not report.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
     }
 
     // MARK: - The end
 
-    /// The server's half of the stream is complete.
+    /// Handles the end of the server's half of the stream.
     func serverEnded(_ stream: HTTP2ClientStream) {
         guard !stream.state.isReset else { return }
         guard stream.state.hasHead else { return fail(stream, .malformed(.headMissing), .protocolError) }
@@ -549,11 +546,11 @@ extension HTTP2ClientSession {
         stream.state.isReset = true
         stream.responseEnded()
         guard stream.state.isOnWire else { return finish(stream) }
-        // What remains of the request nobody needs any more (RFC 9113 section 8.1), and half of one is not to look like a whole one.
+        // The rest of the request has no use (RFC 9113 section 8.1), and a part must not look like the whole.
         if !stream.state.requestEnded { submitReset(.cancel, on: stream) }
     }
 
-    /// There will be no response: the stream is reset with `code`.
+    /// Fails a request without a response, and resets its stream with `code`.
     func fail(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure, _ code: HTTP2ErrorCode) {
         deafen(stream)
         submitReset(code, on: stream)
@@ -561,16 +558,16 @@ extension HTTP2ClientSession {
         stream.failed(failure)
     }
 
-    /// Nothing of the stream is to be heard any more, and what waits is wanted by nobody.
-    func deafen(_ stream: HTTP2ClientStream) {
+    /// Stops the stream's events, and drops its waiting content.
+    private func deafen(_ stream: HTTP2ClientStream) {
         stream.state.isReset = true
-        // A callback of the stream that is under way notices this when it returns.
+        // A running callback of the stream notices this when it returns.
         guard !stream.state.isDelivering else { return }
         consumed(stream.waiting.count, on: stream)
         stream.waiting.removeAll()
     }
 
-    /// nghttp2 has closed the stream.
+    /// Handles a stream that nghttp2 has closed.
     func wireClosed(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
         let failure: HTTP2StreamFailure
         if stream.state.headEnd == 0 {
@@ -583,10 +580,10 @@ extension HTTP2ClientSession {
         leaveWire(stream, failure)
     }
 
-    /// The stream is over but for what of its response waits to be taken.
+    /// Ends a stream, except for the part of its response that waits to be taken.
     ///
-    /// - Parameter failure: what it means where no complete response has come.
-    func leaveWire(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure) {
+    /// - Parameter failure: the failure if no complete response has arrived.
+    private func leaveWire(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure) {
         stream.state.isOnWire = false
         streamsOnWire -= 1
         stream.output.removeAll()
@@ -601,7 +598,7 @@ extension HTTP2ClientSession {
         finish(stream)
     }
 
-    /// Nothing is sent or received on the stream, and nothing waits.
+    /// Releases a stream on which nothing is sent, received or waiting.
     func finish(_ stream: HTTP2ClientStream) {
         deafen(stream)
         stream.state.isReset = true

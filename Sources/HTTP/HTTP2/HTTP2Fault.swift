@@ -1,15 +1,15 @@
-/// Why a connection of HTTP/2 ends before the peer wanted it to: the client, or the server we are the client of.
+/// The reason why an HTTP/2 connection ends before the peer, a client or a server, wanted it to.
 public enum HTTP2Fault: Error, Equatable, Sendable {
-    /// It does not begin with the peer's preface (RFC 9113 section 3.4).
+    /// The connection does not begin with the peer's preface (RFC 9113 section 3.4).
     case prefaceMissing
-    /// The protocol was broken; nothing that came after is to be trusted (RFC 9113 section 5.4.1).
+    /// The peer violated the protocol, so nothing after that can be trusted (RFC 9113 section 5.4.1).
     case violation(HTTP2ErrorCode)
-    /// The peer did too often what costs us more than it.
+    /// The peer exceeded a limit of operations that cost us more than the peer.
     case excess(HTTP2Excess)
-    /// The library gave up: out of memory, or a state that it does not know. The number is its own.
+    /// nghttp2 failed: out of memory, or in an unexpected state. The number is nghttp2's own.
     case failed(Int32)
 
-    /// For the log.
+    /// The reason for the log.
     public var reason: StaticString {
         switch self {
         case .prefaceMissing: "the connection does not begin with the HTTP/2 preface"
@@ -20,7 +20,7 @@ public enum HTTP2Fault: Error, Equatable, Sendable {
     }
 }
 
-/// What there was too much of: answered with GOAWAY and ENHANCE_YOUR_CALM.
+/// The exceeded limit, answered with GOAWAY and ENHANCE_YOUR_CALM.
 public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
     case settings, pings, resets, provokedResets, emptyFrames, priorities, windowUpdates, otherFrames
     case continuations, headerBlock, headerList, outboundFrames
@@ -43,12 +43,12 @@ public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Error codes of RST_STREAM and GOAWAY (RFC 9113 section 7).
+/// The error codes of RST_STREAM and GOAWAY (RFC 9113 section 7).
 public enum HTTP2ErrorCode: UInt32, CaseIterable, Sendable {
     case noError, protocolError, internalError, flowControlError, settingsTimeout, streamClosed, frameSizeError
     case refusedStream, cancel, compressionError, connectError, enhanceYourCalm, inadequateSecurity, http11Required
 
-    /// What a peer sent; codes that nobody knows are internal errors (RFC 9113 section 7).
+    /// Creates the code that a peer sent. Unknown codes are internal errors (RFC 9113 section 7).
     init(sent code: UInt32) {
         self = HTTP2ErrorCode(rawValue: code) ?? .internalError
     }
@@ -73,31 +73,31 @@ public enum HTTP2ErrorCode: UInt32, CaseIterable, Sendable {
     }
 }
 
-/// Why a request got no complete response over HTTP/2.
+/// The reason why a request got no complete response over HTTP/2.
 public enum HTTP2StreamFailure: Error, Equatable, Sendable {
-    /// The server has certainly not processed the request, and nothing of an answer has come. The request may go to
-    /// another server, whatever the method is (RFC 9113 section 8.7).
+    /// The server has certainly not processed the request, and no response has begun. The request may go to another
+    /// server, whatever its method (RFC 9113 section 8.7).
     case unprocessed(HTTP2Unprocessed)
-    /// The server has reset the stream. What it has done before, nobody knows.
+    /// The server has reset the stream. It may have processed the request.
     case reset(HTTP2ErrorCode)
-    /// The response is not what RFC 9113 section 8 has. The server is notified by a reset of this stream alone.
+    /// The response violates RFC 9113 section 8. Only this stream is reset.
     case malformed(MessageFault)
     /// The connection is gone.
     case disconnected
-    /// The connection was ended by us, for what the server did on it.
+    /// We ended the connection because of the server's fault.
     case connectionFaulted(HTTP2Fault)
 }
 
-/// How it is known that a request was not processed.
+/// The evidence that a request was not processed.
 public enum HTTP2Unprocessed: Sendable, CaseIterable {
     /// REFUSED_STREAM.
     case refused
-    /// The stream is above the last one that GOAWAY says may be processed.
+    /// The stream is above the last one that GOAWAY declares as possibly processed.
     case goingAway
-    /// The request's fields, without which it is none, were not sent.
+    /// The request's fields were not sent.
     case unsent
 
-    /// For the log.
+    /// The reason for the log.
     public var reason: StaticString {
         switch self {
         case .refused: "the server refused the stream before it processed anything"
@@ -107,12 +107,12 @@ public enum HTTP2Unprocessed: Sendable, CaseIterable {
     }
 }
 
-/// Why a connection takes no request.
+/// The reason why a connection accepts no request.
 public enum HTTP2OpenFailure: Error, Equatable, Sendable {
     /// The number of open streams is at its limit. There is room when one ends.
     case noRoom
-    /// It takes none any more: it ends, or its numbers are used up.
+    /// The connection ends, or its stream identifiers are used up.
     case closing
-    /// The fields do not fit a block. No connection takes them.
+    /// The fields exceed a block. No connection accepts them.
     case headTooLarge
 }

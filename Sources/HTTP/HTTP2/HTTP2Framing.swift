@@ -2,37 +2,40 @@ internal import Bytes
 internal import CNghttp2
 public import EventLoop
 
-/// What a connection of HTTP/2 is in either role: nghttp2's session, the bytes that go in and out of it, and why it ends.
+/// An HTTP/2 connection in either role: nghttp2's session, its input and output, and the reason of its end.
 ///
-/// C and raw memory, each use marked `unsafe`. nghttp2 is handed two pointers: this object, with each callback, all of which
-/// happen within a call of this object's methods; and a stream with each of its streams, all of which the role's own session keeps.
+/// C and raw memory, each use marked `unsafe`. nghttp2 gets two pointers. One is this object with each callback, and
+/// all callbacks run within a call of this object's methods. The other is a stream with each of its streams; the
+/// session of the role retains them.
 @safe public class HTTP2Framing {
     final let limits: HTTP2Limits
     final let pool: BufferPool
     final var watch: FrameWatch
-    /// Where nghttp2's session lies.
+    /// The memory of nghttp2's session.
     private final let memory: FrameMemory
-    /// nghttp2's session. Freed in `deinit`, where it calls nobody.
+    /// nghttp2's session. Freed in `deinit`, which calls no callbacks.
     final let library: OpaquePointer
 
-    /// A frame made by nghttp2 that did not fit the caller's buffer: its memory, until it is asked for the next.
+    /// The rest of a frame that did not fit the caller's buffer. nghttp2 owns its memory until the next frame.
     private final var rest: UnsafeBufferPointer<UInt8>
 
     final var now = Instant(nanoseconds: 0)
-    /// Why the connection ends, if that is for what the other side did; the streams hear nothing after it but their end.
+    /// The reason why the connection ends, if it is the peer's fault. The streams then receive only their end.
     public final var fault: HTTP2Fault? { reason }
-    /// Not seen by other modules: each look at it would be checked for exclusivity, and it is looked at for every field.
+    /// Not visible to other modules: each access would be checked for exclusivity, and every field causes one.
     final var reason: HTTP2Fault?
-    /// nghttp2 is in a state in which it may only be freed.
+    /// Whether nghttp2 is in a state in which it may only be freed.
     private(set) final var isBroken = false
-    /// Within `read`: nghttp2 and the streams are in the middle of something.
+    /// Whether `read` is running, so that nghttp2 and the streams are within an event.
     private(set) final var isReading = false
-    /// The connection is gone.
+    /// Whether the connection is gone.
     final var isClosed = false
-    /// GOAWAY that is sent from now on is our own word.
+    /// Whether the next GOAWAY is our own decision.
     private(set) final var isTerminating = false
 
-    /// - Parameter pool: its blocks hold a head of `limits.headerList`.
+    /// Creates nghttp2's session and submits the settings.
+    ///
+    /// - Parameter pool: a pool whose blocks hold a head of `limits.headerList`.
     init(_ limits: HTTP2Limits, _ role: HTTP2Role, pool: BufferPool) {
         precondition(
             limits.headerList <= min(pool.blockSize, 65_535), "a head fits a block, and ranges are 16 bits wide")
@@ -51,12 +54,12 @@ public import EventLoop
         unsafe nghttp2_session_del(library)
     }
 
-    /// Bytes of memory that nghttp2 has for the connection.
+    /// The bytes of memory that nghttp2 has for the connection.
     public final var libraryMemory: Int { memory.used }
 
-    // MARK: - In
+    // MARK: - Input
 
-    /// Takes bytes of the other side, as far as `watch` admits them. Streams are called within.
+    /// Takes bytes from the peer, as far as `watch` admits them. Calls streams.
     final func read(_ bytes: Span<UInt8>) {
         let stop = watch.look(at: bytes, now: now)
         let admitted = bytes.extracting(first: stop?.admitted ?? bytes.count)
@@ -71,7 +74,7 @@ public import EventLoop
         if let stop { end(stop.fault) }
     }
 
-    /// All that nghttp2 returns of this kind is fatal: the session is not to be used any more.
+    /// Handles an error of nghttp2. All of them are fatal: the session must not be used any more.
     private final func broke(_ error: Int32) {
         isBroken = true
         guard reason == nil else { return }
@@ -82,18 +85,20 @@ public import EventLoop
         }
     }
 
-    /// What the other side makes us say waits until it reads.
+    /// Ends the connection if too many frames wait for the peer to read.
     final func boundOutput(_ most: Int) {
         guard !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > most else { return }
         end(.excess(.outboundFrames))
     }
 
-    // MARK: - Out
+    // MARK: - Output
 
-    /// Octets of a frame that wait to be appended.
+    /// The bytes of a frame that wait to be appended.
     final var restCount: Int { unsafe rest.count }
 
-    /// Has nghttp2 make a frame. - Precondition: nothing is left of the one before. - Returns: its length; 0 if there is none.
+    /// Makes the next frame. Nothing of the previous one may be left.
+    ///
+    /// - Returns: its length, or 0 if there is none.
     final func makeFrame() -> Int {
         guard !isBroken, !isClosed else { return 0 }
         var start: UnsafePointer<UInt8>?
@@ -119,7 +124,7 @@ public import EventLoop
         unsafe restCount > 0 || (!isBroken && !isClosed && nghttp2_session_want_write(library) != 0)
     }
 
-    /// Whether nghttp2 has nothing more to say or to hear.
+    /// Whether nghttp2 has nothing more to send or to receive.
     final var isSilent: Bool {
         guard restCount == 0 else { return false }
         return unsafe isBroken || isClosed
@@ -128,14 +133,14 @@ public import EventLoop
 
     // MARK: - The end
 
-    /// Ends the connection on our account, after GOAWAY with `code`; what is open is not completed.
+    /// Ends the connection by our own decision, after GOAWAY with `code`. Open streams are not completed.
     public final func terminate(_ code: HTTP2ErrorCode) {
         guard !isBroken, !isClosed, !isTerminating else { return }
         isTerminating = true
         unsafe nghttp2_session_terminate_session(library, code.rawValue)
     }
 
-    /// The other side broke a rule of the connection: GOAWAY.
+    /// Ends the connection with GOAWAY, because the peer broke a rule.
     final func end(_ fault: HTTP2Fault) {
         guard reason == nil else { return }
         reason = fault
@@ -146,66 +151,68 @@ public import EventLoop
         }
     }
 
-    /// GOAWAY was sent. That we did not ask for it: nghttp2 found what the other side did wrong.
+    /// Handles a sent GOAWAY. If it was not our decision, nghttp2 has found a fault of the peer.
     final func wentAway(_ code: HTTP2ErrorCode) {
         if code != .noError, !isTerminating, reason == nil { reason = .violation(code) }
     }
 }
 
-/// What one connection of HTTP/2 may take up, and how often a client may do what costs us more than it.
+/// The limits of one HTTP/2 connection: its memory, and the rates of operations that cost us more than the peer.
 ///
-/// The memory of a connection is bounded by them: for each of `concurrentStreams` a head and an output block, for all of
-/// them together `connectionWindow` of content, two header tables, and `outboundFrames` small frames.
+/// They limit the memory of a connection to a head and an output block for each of `concurrentStreams`,
+/// `connectionWindow` of content for all of them together, two header tables, and `outboundFrames` small frames.
 public struct HTTP2Limits: Sendable {
-    /// Streams that are open at once (SETTINGS_MAX_CONCURRENT_STREAMS).
+    /// The maximum number of open streams (SETTINGS_MAX_CONCURRENT_STREAMS).
     public var concurrentStreams = 100
-    /// Octets of a request's fields, 32 more for each field (SETTINGS_MAX_HEADER_LIST_SIZE); at most 65,535. A request
-    /// beyond it is `headTooLarge`; one that decodes to four times as much ends the connection.
+    /// The maximum size of a request's fields in bytes, plus 32 for each field (SETTINGS_MAX_HEADER_LIST_SIZE); at most
+    /// 65,535. A larger request is `headTooLarge`; one that decodes to four times as much ends the connection.
     public var headerList = 16 * 1024
-    /// Octets of the table that a client compresses its fields with, and of ours (SETTINGS_HEADER_TABLE_SIZE).
+    /// The size in bytes of the compression tables of the peer and of ours (SETTINGS_HEADER_TABLE_SIZE).
     public var headerTable = 4096
-    /// Requests that wait for the end of their stream before anybody sees them: Content-Length is 0, and END_STREAM did not come with it.
+    /// The maximum number of requests that wait for the end of their stream before their delivery: Content-Length is 0,
+    /// and END_STREAM did not come with it.
     public var heldRequests = 16
-    /// Octets of content that a client may send ahead on one stream (SETTINGS_INITIAL_WINDOW_SIZE), and on all of them;
-    /// the latter at least 65,535, with which a connection begins (RFC 9113 section 6.9.2).
+    /// The bytes of content that a client may send ahead on one stream (SETTINGS_INITIAL_WINDOW_SIZE), and on all of
+    /// them. The latter is at least 65,535, with which a connection begins (RFC 9113 section 6.9.2).
     public var streamWindow = 32 * 1024
     public var connectionWindow = 256 * 1024
-    /// Entries of one SETTINGS frame.
+    /// The maximum number of entries of one SETTINGS frame.
     public var settingsEntries = 32
-    /// CONTINUATION frames behind one HEADERS frame, and octets of the block before it is decoded.
+    /// The maximum number of CONTINUATION frames behind one HEADERS frame, and the maximum size of the encoded block in
+    /// bytes.
     public var continuations = 8
     public var headerBlock = 64 * 1024
-    /// Frames that wait for a client to read: acknowledgements, resets, windows.
+    /// The maximum number of frames that wait for a client to read: acknowledgements, resets, windows.
     public var outboundFrames = 500
-    /// WINDOW_UPDATE frames that each DATA frame sent entitles to, beyond their rate.
+    /// The number of WINDOW_UPDATE frames that each sent DATA frame permits, beyond their rate.
     public var windowUpdatesPerData = 8
     /// Whether a CONNECT may ask for a WebSocket (RFC 8441; SETTINGS_ENABLE_CONNECT_PROTOCOL).
     public var extendedConnect = false
 
-    /// SETTINGS frames, acknowledgements included.
+    /// The rate of SETTINGS frames, acknowledgements included.
     public var settings = Rate(1, per: .seconds(1), burst: 20)
-    /// PING frames, acknowledgements included.
+    /// The rate of PING frames, acknowledgements included.
     public var pings = Rate(10, per: .seconds(1), burst: 100)
-    /// Streams that the client resets: each has cost a request, and the client nothing (CVE-2023-44487).
+    /// The rate of streams that the client resets: each has cost a request, and the client nothing (CVE-2023-44487).
     public var resets = Rate(20, per: .seconds(1), burst: 200)
-    /// Streams beyond `concurrentStreams` on one connection that are refused and no more.
+    /// The number of streams beyond `concurrentStreams` on one connection that are refused without being counted.
     public var excusedRefusals = 100
-    /// Streams that the client makes us reset, malformed requests included (CVE-2025-8671).
+    /// The rate of streams that the client makes us reset, malformed requests included (CVE-2025-8671).
     public var provokedResets = Rate(2, per: .seconds(1), burst: 40)
-    /// DATA without content, CONTINUATION without fields, fields of streams that are no longer there.
+    /// The rate of DATA without content, CONTINUATION without fields, and fields of ended streams.
     public var emptyFrames = Rate(10, per: .seconds(1), burst: 100)
-    /// PRIORITY frames. They mean nothing (RFC 9113 section 5.3.2).
+    /// The rate of PRIORITY frames, which are obsolete (RFC 9113 section 5.3.2).
     public var priorities = Rate(10, per: .seconds(1), burst: 200)
     public var windowUpdates = Rate(50, per: .seconds(1), burst: 500)
-    /// Frames of unknown types, which are read over (RFC 9113 section 5.5); ALTSVC, ORIGIN and GOAWAY as well.
+    /// The rate of frames of unknown types, which are ignored (RFC 9113 section 5.5), and of ALTSVC, ORIGIN and GOAWAY.
     public var otherFrames = Rate(10, per: .seconds(1), burst: 100)
 
     public init() {}
 }
 
 extension HTTP2Limits {
-    /// Of a connection to a server. All its streams together may send ahead as much as each of them: so one whose content nobody takes
-    /// keeps no other waiting, and what waits is bounded all the same.
+    /// Returns the limits of a connection to a server. All its streams together may send ahead as much as each of them.
+    /// So a stream whose content is not taken blocks no other, and the waiting content is limited.
     public static func client(concurrentStreams: Int = 100, streamWindow: Int = 64 * 1024) -> HTTP2Limits {
         var limits = HTTP2Limits()
         limits.concurrentStreams = concurrentStreams
@@ -215,10 +222,14 @@ extension HTTP2Limits {
     }
 }
 
-/// How nghttp2 is set up for a connection.
+/// The configuration of nghttp2 for a connection.
 enum LibrarySetup {
-    /// - Parameter memory: outlives the session.
-    static func makeSession(_ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: FrameMemory) -> OpaquePointer {
+    /// Creates a session.
+    ///
+    /// - Parameter memory: the memory, which outlives the session.
+    fileprivate static func makeSession(_ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: FrameMemory)
+        -> OpaquePointer
+    {
         var functions = unsafe memory.functions
         var callbacks: OpaquePointer?
         var options: OpaquePointer?
@@ -231,18 +242,18 @@ enum LibrarySetup {
             unsafe nghttp2_option_del(options)
         }
         switch role {
-        case .server: unsafe setCallbacks(callbacks)
-        case .client: unsafe setClientCallbacks(callbacks)
+        case .server: unsafe ServerCallbacks.set(callbacks)
+        case .client: unsafe ClientCallbacks.set(callbacks)
         }
-        // Windows open when content has been used, not when it has come.
+        // Windows open when content has been used, not when it has arrived.
         unsafe nghttp2_option_set_no_auto_window_update(options, 1)
-        // Messages are judged by `RequestBlock` and `ResponseBlock`.
+        // `RequestBlock` and `ResponseBlock` validate messages.
         unsafe nghttp2_option_set_no_http_messaging(options, 1)
         unsafe nghttp2_option_set_no_closed_streams(options, 1)
         unsafe nghttp2_option_set_max_settings(options, limits.settingsEntries)
         unsafe nghttp2_option_set_max_outbound_ack(options, limits.outboundFrames)
-        // `FrameWatch` counts resets, by the caller's clock, and CONTINUATION frames: nghttp2 counts the reads that their
-        // headers come in, so one that comes octet by octet would be too many.
+        // `FrameWatch` counts resets by the caller's clock, and CONTINUATION frames. nghttp2 counts the reads in which
+        // their headers arrive, so a frame that arrives byte by byte would exceed its limit.
         unsafe nghttp2_option_set_max_continuations(options, 1 << 32)
         unsafe nghttp2_option_set_stream_reset_rate_limit(options, 1 << 32, 1 << 32)
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
@@ -255,26 +266,26 @@ enum LibrarySetup {
         return unsafe session
     }
 
-    /// The session refers to `owner`, which owns it.
-    static func attach(_ owner: AnyObject, to session: OpaquePointer) {
+    /// Sets the user data of the session to its owner, unretained.
+    fileprivate static func attach(_ owner: AnyObject, to session: OpaquePointer) {
         unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(owner).toOpaque())
     }
 
-    /// The settings are the first that the peer gets (RFC 9113 section 3.4).
-    static func submitSettings(_ limits: HTTP2Limits, _ role: HTTP2Role, _ session: OpaquePointer) {
+    /// Submits the settings, which are the first frame that the peer gets (RFC 9113 section 3.4).
+    fileprivate static func submitSettings(_ limits: HTTP2Limits, _ role: HTTP2Role, _ session: OpaquePointer) {
         var entries: [nghttp2_settings_entry] = []
         func set(_ id: nghttp2_settings_id, _ value: Int) {
             entries.append(nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: UInt32(value)))
         }
         switch role {
         case .server: set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams)
-        // Nobody is to send what was not asked for.
+        // No unrequested pushes.
         case .client: set(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)
         }
         set(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.streamWindow)
         set(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.headerList)
         set(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, limits.headerTable)
-        // RFC 9218 section 2.1: priorities mean nothing here.
+        // RFC 9218 section 2.1: priorities have no effect here.
         set(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1)
         if limits.extendedConnect { set(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1) }
         unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count)
@@ -283,19 +294,19 @@ enum LibrarySetup {
     }
 }
 
-/// Whether a frame has a flag.
+/// Returns whether a frame has a flag.
 func has(_ flag: nghttp2_flag, _ flags: UInt8) -> Bool { UInt32(flags) & flag.rawValue != 0 }
 
-/// Which end of a connection we are.
+/// Our role on a connection.
 enum HTTP2Role {
     case server, client
 }
 
-/// Which nghttp2 this process runs with.
+/// The version of nghttp2.
 public enum NGHTTP2Version {
-    /// As nghttp2 says it, `1.52.0`: of the library that was loaded.
+    /// The version of the loaded library, such as `1.52.0`.
     public static var text: String {
-        // Asked for no least version, it answers with a record of its own that lives as long as the process.
+        // Without a required version it returns a static record.
         guard let record = unsafe nghttp2_version(0) else { return "unknown" }
         return unsafe String(cString: record.pointee.version_str)
     }

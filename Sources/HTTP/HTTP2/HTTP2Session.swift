@@ -2,48 +2,52 @@ public import Bytes
 internal import CNghttp2
 public import EventLoop
 
-/// A connection of HTTP/2 in the server role, as a state machine over bytes: `receive` what came, `write` what is to be sent.
+/// An HTTP/2 connection in the server role, as a state machine over bytes: `receive` takes input, `write` returns
+/// output.
 ///
-/// It owns a session of nghttp2, which does frames, HPACK, windows and the states of streams. What a request is, and what is too
-/// much, is decided here: nghttp2's own rules for messages are off, since it knows no answer to a malformed request but a
-/// reset, and other spellings than ours.
+/// It owns a session of nghttp2, which handles frames, HPACK, windows and the states of streams. This class defines
+/// valid requests and limits. nghttp2's own rules for messages are off: its only response to a malformed request is a
+/// reset, and it accepts other spellings than ours.
 @safe public final class HTTP2Session: HTTP2Framing {
     unowned let handler: HTTP2Handler
     var incoming: IncomingHead
 
-    /// Every stream object ever needed, at most `concurrentStreams`, and which of them serve none.
+    /// All stream objects, at most `concurrentStreams`, and the indices of the unused ones.
     var streams: [HTTP2Stream] = []
     var idle: [Int] = []
-    /// Places of streams to be notified of room, and of those whose content has come for now. Kept for their room.
+    /// The indices of streams to be notified of room, and of those whose content has arrived for now. Kept for their
+    /// capacity.
     var drained: [Int] = []
     var touched: [Int] = []
-    /// Streams to be reset once their responses are out.
-    var dismissed: [UnfinishedRequest] = []
-    /// Heads have come that wait for the end of their stream.
-    var hasHeld = false
+    /// The streams to be reset once their responses are sent.
+    private var dismissed: [UnfinishedRequest] = []
+    /// Whether received heads wait for the end of their stream.
+    private var hasHeld = false
 
-    /// Heads of responses are put together here.
+    /// The buffer in which heads of responses are composed.
     var scratch: ByteBuffer
     var fieldList = FieldList()
 
     /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) var isAcknowledged = false
-    /// Streams refused for their number that were not counted against the client.
+    /// The number of streams refused for their number that did not count against the client.
     var excusedRefusals = 0
-    /// The stream whose head, or trailers, have begun and are not complete: no other frame can come before they are (RFC 9113
-    /// section 4.3).
+    /// The stream whose head or trailers have begun and are not complete. No other frame is allowed until then (RFC
+    /// 9113 section 4.3).
     public internal(set) var incompleteHead: HTTP2Stream?
-    /// Whether a block of fields has begun and is not complete, also one of a stream that is over.
+    /// Whether a block of fields has begun and is not complete, also of an ended stream.
     public var isMidBlock: Bool { watch.isMidBlock }
-    /// DATA frames that nghttp2 has reported.
+    /// The number of DATA frames that nghttp2 has reported.
     var reportedData: UInt64 = 0
-    /// Requests begun.
+    /// The number of requests begun.
     public internal(set) var requestCount = 0
 
+    /// Creates a session.
+    ///
     /// - Parameters:
-    ///   - heads: limits of the target and the number of fields.
-    ///   - pool: its blocks hold a head of `limits.headerList`.
-    ///   - handler: owns the session.
+    ///   - heads: the limits of the target and the number of fields.
+    ///   - pool: a pool whose blocks hold a head of `limits.headerList`.
+    ///   - handler: the owner of the session.
     public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2Handler) {
         self.handler = handler
         incoming = IncomingHead(heads: heads, limits: limits, pool: pool)
@@ -53,9 +57,9 @@ public import EventLoop
 
     // MARK: - Bytes
 
-    /// Takes bytes of the client. Streams are called within.
+    /// Takes bytes from the client. Calls streams.
     ///
-    /// - Throws: why the connection ends. What `write` still gives is to be sent before it is closed.
+    /// - Throws: the reason why the connection ends. The remaining output of `write` must be sent before it is closed.
     public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
         if let fault { throw fault }
         self.now = now
@@ -67,13 +71,14 @@ public import EventLoop
         reportPauses()
     }
 
-    /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
+    /// Appends output as far as there is room. The rest follows with the next call.
     ///
-    /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
+    /// - Throws: the reason why the connection ends, if it is found only now. The appended bytes must be sent
+    ///   nevertheless.
     public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
         precondition(!isReading, "a stream's method writes to no socket")
         let before = fault
-        // Nothing is left of what was framed before: the socket has it.
+        // Everything framed before is with the socket.
         if !dismissed.isEmpty, output.isEmpty, restCount == 0 { submitDismissals() }
         while output.room > 0 {
             if restCount == 0, makeFrame() == 0 { break }
@@ -82,9 +87,9 @@ public import EventLoop
         if before == nil, let fault { throw fault }
     }
 
-    /// Tells streams that there is room for more of their responses. To be called when what `write` gave has been sent.
+    /// Notifies streams of room for more of their responses. Call it after the output of `write` has been sent.
     ///
-    /// - Returns: whether any was notified: there may be more to write.
+    /// - Returns: whether any stream was notified, so that there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
         while let slot = drained.popLast() {
@@ -107,26 +112,28 @@ public import EventLoop
 
     // MARK: - The connection's life
 
-    /// Whether there is something to write, whatever the room.
+    /// Whether there is output, whatever the room.
     public var hasOutput: Bool { !dismissed.isEmpty || hasFrames }
 
-    /// Whether nothing will be received or sent any more: the connection is to be closed.
+    /// Whether nothing will be received or sent any more, so that the connection must be closed.
     public var isFinished: Bool { isSilent }
 
     public var openStreams: Int { streams.count - idle.count }
 
-    /// Whether the client can send no content on any stream, since what it has sent was not consumed.
+    /// Whether the client can send no content on any stream, because earlier content was not consumed.
     public var isWindowShut: Bool { unsafe nghttp2_session_get_local_window_size(library) <= 0 }
 
-    /// Asks the client to begin no more requests (RFC 9113 section 6.8); those under way towards us are still served.
+    /// Asks the client to begin no more requests (RFC 9113 section 6.8). Requests in flight towards us are still
+    /// served.
     public func announceDrain() {
         guard fault == nil, !isBroken else { return }
         unsafe nghttp2_submit_shutdown_notice(library)
     }
 
-    /// Serves no requests but those begun. To be called a round trip after `announceDrain`.
+    /// Serves only the requests that have begun. Call it a round trip after `announceDrain`.
     ///
-    /// What has begun to come and was shown to nobody is refused, so that its client may send it again: GOAWAY covers it.
+    /// Requests that are incomplete and not delivered yet are refused, so that their clients may send them again:
+    /// GOAWAY covers them.
     public func drain() {
         guard fault == nil, !isBroken else { return }
         for stream in streams where stream.isUnseen { stream.reset(.refusedStream) }
@@ -135,8 +142,8 @@ public import EventLoop
             HTTP2ErrorCode.noError.rawValue, nil, 0)
     }
 
-    /// The connection is gone: every open stream is abandoned and ends. Nothing is received or sent after it. Not to be called
-    /// by a stream's method.
+    /// Closes the session after the connection is gone. Every open stream is abandoned and ends. Nothing is received or
+    /// sent afterwards. Must not be called by a stream's method.
     public func close() {
         precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
@@ -145,23 +152,27 @@ public import EventLoop
     }
 }
 
-/// The user of an HTTP/2 server connection: makes its streams, and receives the events that concern all of them.
+/// The user of an HTTP/2 server connection: it creates the streams, and receives the events that concern all of them.
 ///
-/// The session refers to it and does not keep it alive: the handler owns the session.
+/// The handler owns the session, which refers to it unretained.
 open class HTTP2Handler {
     public init() {}
 
-    /// A stream is needed: a new object, which the session keeps and uses for one request after the other.
+    /// Creates a stream. The session keeps it and uses it for one request after the other.
     open func makeStream(_ pool: BufferPool) -> HTTP2Stream { HTTP2Stream(pool: pool) }
-    /// The client begins no more requests (GOAWAY). If it does all the same, they may or may not be served.
+    /// Called when the client announces that it begins no more requests (GOAWAY). Later requests may or may not be
+    /// served.
     open func clientGoesAway(_ code: HTTP2ErrorCode) {}
 }
 
-/// What becomes of streams: from what nghttp2 tells to the methods of `HTTP2Stream`, and back.
+// MARK: - Streams
+
 extension HTTP2Session {
     // MARK: - Requests
 
-    /// A request begins. - Returns: the object that stands for it.
+    /// Begins a request.
+    ///
+    /// - Returns: the object of its stream.
     func begin(_ id: Int32) -> HTTP2Stream {
         let stream: HTTP2Stream
         if let slot = idle.popLast() {
@@ -179,7 +190,7 @@ extension HTTP2Session {
         return stream
     }
 
-    /// All fields of a request are there.
+    /// Handles the end of a request's fields.
     func headEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
         // It came too late, and was answered.
@@ -192,8 +203,8 @@ extension HTTP2Session {
         }
         stream.state.isListening = true
         stream.state.isTunnel = stream.head.opensWebSocket
-        // Content-Length 0 without the end of the stream: what follows shows whether that is true, and until then
-        // nobody is to see a request that may yet be malformed.
+        // Content-Length 0 without the end of the stream: the next frame shows whether it is true. Until then the
+        // request may be malformed and is not delivered.
         stream.state.isHeld = !endsStream && stream.state.missing == 0
         if stream.state.isHeld {
             hasHeld = true
@@ -201,21 +212,21 @@ extension HTTP2Session {
         } else {
             showHead(of: stream)
         }
-        // The content may come later than the head: a forwarder must not hold back the head until content arrives. Some
-        // clients wait for the answer first.
+        // Content may come later than the head. A forwarder must not hold back the head until then, since some clients
+        // wait for the response first.
         if endsStream { clientEnded(stream) } else { touch(stream) }
     }
 
-    /// Nothing more of the stream may be there for now: looked at when all that came is read.
+    /// Marks a stream that may have no more bytes for now. It is checked after everything received has been read.
     private func touch(_ stream: HTTP2Stream) {
         guard !stream.state.isTouched else { return }
         stream.state.isTouched = true
         touched.append(stream.slot)
     }
 
-    /// Refuses what is held beyond a few requests, now that all that has come was read: most ends come right behind their heads.
-    /// Nobody has looked at these, so the client may send them again.
-    func boundHeld() {
+    /// Refuses held requests beyond a few, after everything received has been read: most ends come right behind their
+    /// heads. These requests were not processed, so the client may send them again.
+    private func boundHeld() {
         guard hasHeld else { return }
         hasHeld = false
         var held = 0
@@ -235,7 +246,7 @@ extension HTTP2Session {
     func trailersEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
         guard stream.state.isListening else { return }
-        // RFC 9113 section 8.5: a tunnel has nothing but DATA.
+        // RFC 9113 section 8.5: a tunnel has only DATA.
         guard !stream.state.isTunnel else { return fail(stream, .fieldsInTunnel) }
         do throws(MessageFault) {
             try incoming.finishTrailers(endsStream: endsStream)
@@ -257,8 +268,8 @@ extension HTTP2Session {
         fail(stream, .contentLengthDisagrees)
     }
 
-    /// Hands content on: of a stated length all but the last octet, which waits for the end of the stream. So a request whose
-    /// content is longer than it says is never complete for anybody.
+    /// Passes on content. The last byte of a stated length waits for the end of the stream, so a request with more
+    /// content than announced is never complete.
     private func take(_ content: Span<UInt8>, on stream: HTTP2Stream) {
         guard !content.isEmpty else { return }
         stream.state.isLastKept = stream.state.missing == 0
@@ -271,7 +282,7 @@ extension HTTP2Session {
         touch(stream)
     }
 
-    /// Offers what has waited.
+    /// Offers waiting content.
     func offer(_ stream: HTTP2Stream) {
         guard !stream.state.isDelivering else {
             stream.state.isWanted = true
@@ -297,7 +308,7 @@ extension HTTP2Session {
         return taken
     }
 
-    /// The client's half of the stream is complete.
+    /// Handles the end of the client's half of the stream.
     func clientEnded(_ stream: HTTP2Stream) {
         stream.state.clientEnded = true
         guard stream.state.isListening else { return }
@@ -319,7 +330,7 @@ extension HTTP2Session {
         stream.contentEnded()
     }
 
-    /// Gives the client back as much of its windows: of the connection's alone if nothing more is wanted on the stream.
+    /// Returns credit for the windows to the client: only for the connection's window if the stream has ended.
     private func consumed(_ count: Int, on stream: HTTP2Stream) {
         guard count > 0, !isClosed else { return }
         if stream.state.isListening {
@@ -335,7 +346,7 @@ extension HTTP2Session {
         dropWaiting(stream)
     }
 
-    /// The request is malformed (RFC 9113 section 8.1.1).
+    /// Handles a malformed request (RFC 9113 section 8.1.1).
     private func fail(_ stream: HTTP2Stream, _ fault: MessageFault) {
         stream.state.isListening = false
         stream.state.isFaulted = true
@@ -350,27 +361,27 @@ extension HTTP2Session {
         if let excess = watch.countProvokedReset(now: now) { end(.excess(excess)) }
     }
 
-    /// Out of the way of who takes fields: there, the session would be retained for each of them.
+    /// Ends the connection. Not inlined: otherwise the session would be retained for each field.
     @inline(never) func headTooLong() { end(.excess(.headerList)) }
 
-    /// DATA that is all padding: nghttp2 did not report its header.
+    /// Counts a DATA frame that is all padding, whose header nghttp2 did not report.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
     }
 
-    /// DATA that nghttp2 has not reported belonged to streams that are over.
+    /// Counts DATA without a report of nghttp2, which belonged to ended streams.
     func checkData() {
         if let excess = watch.checkData(reported: reportedData, now: now) { end(.excess(excess)) }
     }
 
     // MARK: - The end of a stream
 
-    /// nghttp2 has closed the stream, or the connection is gone.
+    /// Handles a stream that nghttp2 has closed, or whose connection is gone.
     func finish(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
         stream.state.isListening = false
         dropWaiting(stream)
         let isAbandoned = !stream.state.responseEnded && !stream.state.isReset
-        // What the stream does now concerns no stream any more.
+        // Later calls of the object concern no stream.
         stream.state.isReset = true
         if isAbandoned { stream.abandoned(code) }
         stream.ended()
@@ -386,14 +397,15 @@ extension HTTP2Session {
         idle.append(stream.slot)
     }
 
-    /// Content that nobody will take counts against the connection's window no longer.
+    /// Drops waiting content, which then no longer counts against the connection's window.
     private func dropWaiting(_ stream: HTTP2Stream) {
         consumed(stream.waiting.count, on: stream)
         stream.waiting.removeAll()
     }
 }
 
-/// From what a stream sends to nghttp2.
+// MARK: - Responses
+
 extension HTTP2Session {
     func submitInterim(_ status: UInt16, on stream: HTTP2Stream) {
         guard !isClosed else { return }
@@ -425,7 +437,7 @@ extension HTTP2Session {
                 ? nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, nil)
                 : nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, &provider)
         }
-        // Out of memory: the client is not to wait for what never comes.
+        // Out of memory: the client must not wait for a response that never comes.
         if outcome != 0 { submitReset(.internalError, on: stream) }
         return true
     }
@@ -437,7 +449,7 @@ extension HTTP2Session {
         stream.trailers.removeAll()
     }
 
-    /// There is content or the end again.
+    /// Resumes a stream that has content or its end again.
     func resume(_ stream: HTTP2Stream) {
         guard stream.state.isDeferred, !isClosed else { return }
         stream.state.isDeferred = false
@@ -457,9 +469,9 @@ extension HTTP2Session {
         unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
     }
 
-    /// nghttp2 asks for content to be framed.
+    /// Fills a frame with content for nghttp2.
     ///
-    /// - Returns: how much was written to `room`, or NGHTTP2_ERR_DEFERRED.
+    /// - Returns: the number of bytes written to `room`, or NGHTTP2_ERR_DEFERRED.
     func produce(
         _ stream: HTTP2Stream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
     ) -> Int {
@@ -489,12 +501,12 @@ extension HTTP2Session {
         return Int(NGHTTP2_ERR_DEFERRED.rawValue)
     }
 
-    // MARK: - What nghttp2 has sent
+    // MARK: - Sent frames
 
     func sent(_ frame: SentFrame, on stream: HTTP2Stream?) {
         switch frame {
         case .data: watch.dataSent()
-        // Not our word, so the client's doing; so is a stream that was refused before it began.
+        // The cause is not our decision, so it is the client. So is a stream that was refused before it began.
         case .reset(let code):
             if let stream {
                 if !stream.state.isReset { countProvokedReset() }
@@ -505,15 +517,15 @@ extension HTTP2Session {
         }
     }
 
-    /// Until a client has read our settings it may begin as many streams as it likes, and common ones begin 100 (RFC 9113 section
-    /// 6.5.2): so many refusals say nothing of it.
+    /// Excuses a refused stream. Before a client has read our settings it may begin any number of streams, and common
+    /// clients begin 100 (RFC 9113 section 6.5.2). So many refusals show no attack.
     private func excuseRefusal() -> Bool {
         guard excusedRefusals < limits.excusedRefusals else { return false }
         excusedRefusals += 1
         return true
     }
 
-    /// END_STREAM went out. If the client is still sending, nobody needs that any more (RFC 9113 section 8.1).
+    /// Handles a sent END_STREAM. The rest of a request that is still being sent has no use (RFC 9113 section 8.1).
     func responseEnded(_ stream: HTTP2Stream) {
         stream.state.responseEnded = true
         guard !stream.state.clientEnded, !stream.state.outlastsResponse else { return }
@@ -523,9 +535,10 @@ extension HTTP2Session {
         dismissed.append(UnfinishedRequest(slot: stream.slot, id: stream.id))
     }
 
-    /// Resets what `responseEnded` has left, once the response is out: libcurl 7.88 loses a response that comes in one record of TLS
-    /// with the reset, before all of the request was sent. Who has ended the request by then needs none.
-    func submitDismissals() {
+    /// Resets the streams that `responseEnded` has listed, once their responses are sent. libcurl 7.88 loses a response
+    /// that arrives in one TLS record with the reset before all of the request was sent. If the client has ended the
+    /// request by then, no reset is necessary.
+    private func submitDismissals() {
         for dismissal in dismissed {
             let stream = streams[dismissal.slot]
             guard stream.id == dismissal.id, !stream.state.clientEnded else { continue }
@@ -536,13 +549,13 @@ extension HTTP2Session {
 }
 
 /// A stream whose response is complete and whose request is not.
-struct UnfinishedRequest {
+private struct UnfinishedRequest {
     var slot: Int
-    /// The place may be another stream's by then.
+    /// The stream identifier. The object may serve another stream by then.
     var id: Int32
 }
 
-/// What is to be known of a frame that was sent.
+/// The relevant kinds of sent frames.
 enum SentFrame {
     case data, reset(HTTP2ErrorCode), goAway(HTTP2ErrorCode)
 }

@@ -1,21 +1,21 @@
 public import Bytes
 
-/// One request and its response on an HTTP/2 connection, for the server side. An object serves one stream after the
+/// A request and its response on an HTTP/2 connection, for the server side. An object serves one stream after the
 /// other.
 ///
-/// The session calls the `open` methods while it receives; the subclass answers with `sendHead`, `sendContent` and `sendEnd`,
-/// which write to no socket: `HTTP2Session.write` does. Content that is not taken stays here and keeps the client's window
-/// closed, so what waits is at most the windows.
+/// The session calls the `open` methods while it receives. The subclass answers with `sendHead`, `sendContent` and
+/// `sendEnd`, which do not write to the socket; `HTTP2Session.write` does. Content that is not taken stays here and
+/// keeps the client's window closed, so the windows limit it.
 open class HTTP2Stream {
-    /// The request head: ranges into `headBytes`. The subclass may swap both for its own.
+    /// The request head, with ranges into `headBytes`. The subclass may swap both for its own.
     public final var head = RequestHead()
     public final var headBytes: ByteBuffer
 
-    /// Whose stream it is, while it is one: the session owns its streams.
+    /// The session, which owns its streams. Nil while there is no stream.
     final unowned var session: HTTP2Session?
-    /// Its place among the session's streams.
+    /// The index among the session's streams.
     final var slot = 0
-    /// RFC 9113 section 5.1.1; 0 while it is none.
+    /// The stream identifier (RFC 9113 section 5.1.1). 0 while there is no stream.
     final var id: Int32 = 0
     final var state = StreamState()
 
@@ -23,16 +23,16 @@ open class HTTP2Stream {
     final var waiting: BufferChain
     /// Content of the response that was not framed yet.
     final var output: ByteBuffer
-    /// Lines of the response's trailers.
+    /// The lines of the response's trailers.
     final var trailers: ByteBuffer
 
-    /// The request has begun, and the subclass does not know of it yet.
+    /// Whether the request has begun and was not delivered to the subclass yet.
     final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
 
-    /// The head waits for the end of the stream.
+    /// Whether the head waits for the end of the stream.
     final var isHeld: Bool { state.isHeld && state.isListening }
 
-    /// How much of `waiting.front` may be handed on.
+    /// The number of bytes of `waiting.front` that may be delivered.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
     public init(pool: BufferPool) {
@@ -44,28 +44,32 @@ open class HTTP2Stream {
 
     // MARK: - The request, for subclasses to override
 
-    /// The head is complete and well-formed. Content follows if `head.framing` says so, and where `head.opensWebSocket` what the
-    /// tunnel is to carry: it may come before it is open.
+    /// Called when the head is complete and well-formed. Content follows if `head.framing` announces it. With
+    /// `head.opensWebSocket`, the tunnel's bytes follow, perhaps before it is open.
     open func headReceived() {}
-    /// The head is complete, but its Content-Length of 0 has to be shown true by the end of the stream, at which follows `headReceived`.
+    /// Called when the head is complete, but the end of the stream must confirm its Content-Length of 0. `headReceived`
+    /// follows then.
     open func headHeld() {}
-    /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
+    /// Called when content has arrived.
+    ///
+    /// - Returns: the number of bytes taken. If not all, call `contentWanted()` later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
-    /// All content that has arrived was taken, if any has; more may follow.
+    /// Called when all received content, if any, was taken; more may follow.
     open func contentPaused() {}
-    /// The request is complete.
+    /// Called when the request is complete.
     open func contentEnded() {}
-    /// The request is malformed, in its head or later. Answer if nothing is answered yet, or `reset`; nothing more of it comes.
+    /// Called when the request is malformed, in its head or later. Answer it if there is no response yet, or `reset`.
+    /// Nothing more of it follows.
     open func requestFaulted(_ fault: MessageFault) {}
-    /// There is room for more of the response again.
+    /// Called when there is room for more of the response again.
     open func outputDrained() {}
-    /// The stream is gone before the response was complete: the client reset it, or the connection ends.
+    /// Called when the stream ends before the response was complete: the client reset it, or the connection ends.
     open func abandoned(_ code: HTTP2ErrorCode) {}
-    /// Nothing more is sent or received. The last call; the object may serve another request after it.
+    /// Called last, when nothing more is sent or received. The object may serve another request afterwards.
     open func ended() {}
 
     /// Sets `head` to the received part of an incomplete head, for a subclass that answers it nevertheless. The bytes
-    /// that it refers to are not there.
+    /// that it refers to are missing.
     public final func showIncompleteHead() {
         if let session, session.incompleteHead === self { head = session.incoming.head }
     }
@@ -75,29 +79,29 @@ open class HTTP2Stream {
     public final var isAnswered: Bool { state.isAnswered }
     /// Whether something may still be sent.
     public final var isOpen: Bool { id != 0 && !state.isReset }
-    /// RFC 9113 section 5.1.1.
+    /// The stream identifier (RFC 9113 section 5.1.1).
     public final var number: Int32 { id }
-    /// Octets of the response's content that the client has no window for yet.
+    /// The bytes of the response's content for which the client has no window yet.
     public final var unframed: Int { output.count }
-    /// The response is complete, and its end is not framed yet: a client that opens no window does not get it either.
+    /// Whether the response is complete and its end is not framed yet, because the client opens no window.
     public final var isEndUnframed: Bool { state.isEnding && !state.responseEnded }
 
-    /// Bytes of memory that the stream takes from pools.
+    /// The bytes of memory that the stream takes from pools.
     public final var footprint: Int {
         headBytes.footprint + waiting.footprint + output.footprint + trailers.footprint
     }
 
-    /// Gives back most of the memory of a short end of a response that the client has no window for.
+    /// Releases most of the memory of a short rest of a response for which the client has no window.
     public final func shrinkOutput() {
         if state.isEnding { output.shrink() }
     }
 
-    /// END_STREAM is framed.
+    /// Whether END_STREAM is framed.
     public final var isEnded: Bool { state.responseEnded }
     /// Whether content, or the end, could be framed now.
     public final var isWindowOpen: Bool { session?.isWindowOpen(for: self) ?? false }
-    /// Whether the client may send on when the response has ended: of tunnels alone (RFC 8441 section 5). What a client still sends
-    /// of a request that is answered, nobody needs.
+    /// Whether the client may continue to send after the end of the response: only in tunnels (RFC 8441 section 5). The
+    /// rest of an answered request has no use.
     public final var outlastsResponse: Bool {
         get { state.outlastsResponse }
         set { state.outlastsResponse = newValue }
@@ -114,7 +118,7 @@ open class HTTP2Stream {
     /// - Parameters:
     ///   - endsStream: whether neither content nor trailers follow.
     ///   - fields: appends the fields as lines, as for HTTP/1.1; none of connection or framing but Content-Length.
-    /// - Returns: false if the head does not fit a buffer; nothing was sent.
+    /// - Returns: false if the head exceeds a buffer; nothing was sent.
     public final func sendHead(_ status: UInt16, endsStream: Bool, fields: (inout ByteBuffer) -> Void) -> Bool {
         precondition(!state.isAnswered, "a request is answered once")
         guard isOpen, let session else {
@@ -128,7 +132,9 @@ open class HTTP2Stream {
         return true
     }
 
-    /// Sends content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
+    /// Sends content.
+    ///
+    /// - Returns: the number of bytes taken. `outputDrained` is called when there is room again.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
         precondition(state.isAnswered && !state.isEnding, "content stands between the head and the end")
         // Nobody will read it.
@@ -138,9 +144,9 @@ open class HTTP2Stream {
         return taken
     }
 
-    /// Hands over trailers, as lines: they go with the end.
+    /// Adds trailers as lines, which are sent with the end.
     ///
-    /// - Returns: false if they do not fit a buffer.
+    /// - Returns: false if they exceed a buffer.
     public final func add(trailers fields: (inout ByteBuffer) -> Void) -> Bool {
         guard isOpen, !state.isEnding else { return true }
         fields(&trailers)
@@ -154,65 +160,65 @@ open class HTTP2Stream {
         session?.resume(self)
     }
 
-    /// Ends the response with trailers, given as lines.
+    /// Ends the response with trailers as lines.
     public final func sendEnd(trailers fields: (inout ByteBuffer) -> Void) {
         guard isOpen, !state.isEnding else { return }
         fields(&trailers)
         sendEnd()
     }
 
-    /// Ends the stream at once, whatever of it was not sent yet.
+    /// Ends the stream at once, whatever part of it remains.
     public final func reset(_ code: HTTP2ErrorCode) {
         guard isOpen else { return }
         session?.submitReset(code, on: self)
     }
 
-    /// Reports nothing more of the request; waiting content is dropped.
+    /// Stops reports about the request, and drops waiting content.
     public final func disregardRequest() {
         guard isOpen else { return }
         session?.disregard(self)
     }
 
-    /// Content is wanted again.
+    /// Requests content again.
     public final func contentWanted() {
         guard isOpen else { return }
         session?.offer(self)
     }
 }
 
-/// How far a stream has come.
+/// The state of a stream.
 struct StreamState {
-    /// Octets that Content-Length still announces; nil if it did not say.
+    /// The number of bytes of Content-Length that are missing. Nil without Content-Length.
     var missing: UInt64?
-    /// The head is read but waits for the end of the stream: Content-Length is 0, and nothing may follow.
+    /// Whether the head waits for the end of the stream: Content-Length is 0, so nothing may follow.
     var isHeld = false
-    /// What comes is of use: the request is well-formed, and nobody has reset it.
+    /// Whether received bytes have a use: the request is well-formed, and the stream was not reset.
     var isListening = false
-    /// The head, or its fault, was reported, or nobody wants it.
+    /// Whether the head or its fault was reported, or has no recipient.
     var isSeen = false
     var clientEnded = false
     var isEndReported = false
     var isFaulted = false
-    /// Within `receive(content:)`.
+    /// Whether `receive(content:)` is running.
     var isDelivering = false
-    /// Content was wanted within it.
+    /// Whether content was requested within it.
     var isWanted = false
-    /// It did not take all it was offered, and has not asked since.
+    /// Whether it did not take all content, and has not asked for more since.
     var isFull = false
-    /// The last octet of a stated length waits for the end of the stream.
+    /// Whether the last byte of a stated length waits for the end of the stream.
     var isLastKept = false
     var isAnswered = false
-    /// No more of the response is added.
+    /// Whether the response is complete.
     var isEnding = false
-    /// The data provider has nothing and waits to be resumed.
+    /// Whether the data provider has no content and waits to be resumed.
     var isDeferred = false
     var isReset = false
-    /// END_STREAM was sent.
+    /// Whether END_STREAM was sent.
     var responseEnded = false
-    /// It is a tunnel's, of whose sides one may end before the other (RFC 8441 section 5).
+    /// Whether the stream is a tunnel, of which one side may end before the other (RFC 8441 section 5).
     var isTunnel = false
     var outlastsResponse = false
-    /// In the session's list of streams to be notified of room, or of the end of content for now.
+    /// Whether the stream is in the session's list of streams to be notified of room, or of a pause in the content.
     var isDrained = false
     var isTouched = false
 }

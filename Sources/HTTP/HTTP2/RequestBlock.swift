@@ -1,7 +1,7 @@
 internal import Bytes
 
-/// Makes a request head of the fields that HTTP/2 brings, the same value that HTTP/1.1's parser gives: routes, proofs and
-/// forwarding know no difference. As strict as it, by RFC 9113 section 8.
+/// A parser of the fields of HTTP/2 requests, which makes a head in the form of HTTP/1.1's parser. So routes, proofs
+/// and forwarding do not depend on the version. It is as strict, by RFC 9113 section 8.
 ///
 /// One value serves all requests of a connection, since their blocks come one after the other (section 4.3).
 struct RequestBlock: ~Copyable {
@@ -20,9 +20,9 @@ struct RequestBlock: ~Copyable {
     /// The pieces of Cookie, joined.
     private var cookies: ByteBuffer
 
-    /// The first thing that was wrong; what comes after it is only counted.
+    /// The first fault. Later fields are only counted.
     private(set) var fault: MessageFault?
-    /// Octets decoded, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    /// The decoded bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
     private(set) var size = 0
     private var isTrailers = false
     private var meanings = RequestFields()
@@ -52,9 +52,11 @@ struct RequestBlock: ~Copyable {
         target = .empty
     }
 
+    /// Reads a field.
+    ///
     /// - Parameters:
-    ///   - head: of the request; left alone by trailers.
-    ///   - bytes: what its ranges refer to, written here.
+    ///   - head: the head of the request. Trailers do not change it.
+    ///   - bytes: the buffer to which its ranges refer, and which is appended to.
     mutating func take(
         _ name: Span<UInt8>, _ value: Span<UInt8>, into head: inout RequestHead, _ bytes: inout ByteBuffer
     ) {
@@ -74,15 +76,15 @@ struct RequestBlock: ~Copyable {
         }
     }
 
-    /// The trailers are complete.
+    /// Completes the trailers.
     mutating func finishTrailers(endsStream: Bool) throws(MessageFault) {
         if let fault { throw fault }
         guard endsStream else { throw .trailersUnended }
     }
 
-    /// The head is complete.
+    /// Completes the head.
     ///
-    /// - Returns: Content-Length; nil if there is none.
+    /// - Returns: Content-Length. Nil if there is none.
     mutating func finish(
         _ head: inout RequestHead, _ bytes: inout ByteBuffer, endsStream: Bool
     ) throws(MessageFault) -> UInt64? {
@@ -94,7 +96,8 @@ struct RequestBlock: ~Copyable {
         head.version = .http2
         let length = meanings.framing.contentLength
         if isConnect {
-            // The stream is the tunnel's from here on: it has no content, whose length could be stated (RFC 9110 section 9.3.6).
+            // The rest of the stream belongs to the tunnel: the request has no content and thus no length (RFC 9110
+            // section 9.3.6).
             guard length == nil, !endsStream else { throw .contentUnexpected }
             head.framing = .none
         } else if endsStream {
@@ -144,7 +147,8 @@ struct RequestBlock: ~Copyable {
         }
     }
 
-    /// RFC 9113 section 8.3.1 of requests, RFC 8441 section 4 of a CONNECT that opens a WebSocket.
+    /// Checks the pseudo-header fields of a request (RFC 9113 section 8.3.1), or of a CONNECT that opens a WebSocket
+    /// (RFC 8441 section 4).
     private func checkPseudoFields(_ head: inout RequestHead) throws(MessageFault) {
         if isConnect {
             guard has(.protocolName) else { throw .connectUnsupported }
@@ -183,9 +187,9 @@ struct RequestBlock: ~Copyable {
         hasFields = true
         guard head.fields.count < heads.fields else { throw .tooManyFields }
         let (known, isUnusual) = try StreamField.check(name, value, table)
-        // RFC 9113 section 8.2.3: a cookie may come in pieces, and is one field again for everybody behind us.
+        // RFC 9113 section 8.2.3: a cookie may come in pieces, and becomes one field again.
         if known == .cookie {
-            // An empty piece says nothing, and would leave a separator without a pair (RFC 6265 section 4.2.1).
+            // An empty piece would leave a separator without a pair (RFC 6265 section 4.2.1).
             guard !value.isEmpty else { return }
             if !cookies.isEmpty { cookies.append("; ") }
             cookies.append(value)
@@ -199,7 +203,7 @@ struct RequestBlock: ~Copyable {
         try head.append(field, heads)
     }
 
-    /// Where `:authority` is missing, Host takes its place; it never says anything else (RFC 9113 section 8.3.1).
+    /// Checks Host, which replaces a missing `:authority`. Otherwise both must be equal (RFC 9113 section 8.3.1).
     private mutating func checkHost(
         _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
@@ -247,14 +251,15 @@ struct RequestBlock: ~Copyable {
     private static let cookie = Array("cookie".utf8)
 }
 
-/// The block of fields that is being received, with the head that comes of it: one value, since it is used for every field, and
-/// each property of a class that is would be checked for exclusivity each time.
+/// The block of fields being received, with the resulting head.
+///
+/// It is one value because every field uses it: each property of a class would be checked for exclusivity each time.
 struct IncomingHead: ~Copyable {
     private var block: RequestBlock
     private(set) var head = RequestHead()
-    /// What the head's ranges refer to.
+    /// The bytes to which the head's ranges refer.
     private var bytes: ByteBuffer
-    /// A few octets that decode to a great many.
+    /// The maximum decoded size, since a few bytes may decode to a great many.
     private let mostDecoded: Int
 
     init(heads: HeadLimits, limits: HTTP2Limits, pool: BufferPool) {
@@ -269,25 +274,28 @@ struct IncomingHead: ~Copyable {
         block.begin(trailers: trailers)
     }
 
-    /// - Returns: whether no more was decoded than may be, as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+    /// Takes a field.
+    ///
+    /// - Returns: whether the decoded size, as SETTINGS_MAX_HEADER_LIST_SIZE counts it, is within the limit.
     mutating func take(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
         block.take(name, value, into: &head, &bytes)
         return block.size <= mostDecoded
     }
 
-    /// What has come will not be complete.
+    /// Drops an incomplete block.
     mutating func drop() { bytes.removeAll() }
 
-    /// The trailers are complete.
+    /// Completes the trailers.
     mutating func finishTrailers(endsStream: Bool) throws(MessageFault) {
         try block.finishTrailers(endsStream: endsStream)
     }
 
-    /// The head is complete, as well-formed as it may be, and the caller's from now on.
+    /// Completes the head, and passes it to the caller.
     ///
     /// - Parameters:
-    ///   - head, bytes: swapped for those that have come.
-    /// - Returns: Content-Length; nil if there is none.
+    ///   - head: swapped for the received head.
+    ///   - bytes: swapped for the bytes of the received head.
+    /// - Returns: Content-Length. Nil if there is none.
     mutating func finish(
         _ head: inout RequestHead, _ bytes: inout ByteBuffer, endsStream: Bool
     ) throws(MessageFault) -> UInt64? {

@@ -1,7 +1,7 @@
 internal import Bytes
 
-/// Makes a response head, or trailers, of the fields that HTTP/2 brings: the same values that HTTP/1.1's parser gives, so that what
-/// becomes of a response knows no difference. As strict as it, by RFC 9113 section 8.
+/// A parser of the fields of HTTP/2 responses, which makes a head or trailers in the form of HTTP/1.1's parser. So the
+/// further handling does not depend on the version. It is as strict, by RFC 9113 section 8.
 ///
 /// One value serves all responses of a connection, since their blocks come one after the other (section 4.3).
 struct ResponseBlock {
@@ -9,9 +9,9 @@ struct ResponseBlock {
     private let listLimit: Int
     private let table = FieldNameTable.shared
 
-    /// The first thing that was wrong; what comes after it is only counted.
+    /// The first fault. Later fields are only counted.
     private(set) var fault: MessageFault?
-    /// Octets decoded, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    /// The decoded bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
     private(set) var size = 0
     private var framing = FramingFields()
     private var hasStatus = false
@@ -30,7 +30,7 @@ struct ResponseBlock {
         hasFields = false
     }
 
-    /// Only counts a field.
+    /// Counts a field without reading it.
     mutating func skip(_ name: Span<UInt8>, _ value: Span<UInt8>) {
         // RFC 9113 section 6.5.2.
         size += name.count + value.count + 32
@@ -38,7 +38,9 @@ struct ResponseBlock {
 
     // MARK: - Heads
 
-    /// - Parameter bytes: what the ranges of `head` refer to, written here.
+    /// Reads a field of a head.
+    ///
+    /// - Parameter bytes: the buffer to which the ranges of `head` refer, and which is appended to.
     mutating func take(
         _ name: Span<UInt8>, _ value: Span<UInt8>, into head: inout ResponseHead, _ bytes: inout ByteBuffer
     ) {
@@ -57,7 +59,7 @@ struct ResponseBlock {
         }
     }
 
-    /// RFC 9113 section 8.3.2.
+    /// Reads the status (RFC 9113 section 8.3.2).
     private mutating func readStatus(
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout ResponseHead
     ) throws(MessageFault) {
@@ -75,10 +77,10 @@ struct ResponseBlock {
         head.status = status
     }
 
-    /// The head is complete.
+    /// Completes the head.
     ///
     /// - Parameter isHead: whether it answers HEAD.
-    /// - Returns: how much content is announced; nil if nothing was said.
+    /// - Returns: the announced length of the content. Nil if it is unknown.
     func finish(_ head: inout ResponseHead, isHead: Bool, endsStream: Bool) throws(MessageFault) -> UInt64? {
         if let fault { throw fault }
         guard hasStatus else { throw .pseudoFieldMissing }
@@ -87,7 +89,7 @@ struct ResponseBlock {
         head.statedLength = framing.contentLength
         if head.isInterim || head.status == 204 {
             guard framing.contentLength ?? 0 == 0 else { throw .contentImpossible }
-            // RFC 9113 section 8.1: an interim response ends nothing.
+            // RFC 9113 section 8.1: an interim response does not end the stream.
             guard !head.isInterim || !endsStream else { throw .headMissing }
             return 0
         }
@@ -102,7 +104,9 @@ struct ResponseBlock {
 
     // MARK: - Trailers
 
-    /// - Parameter bytes: what the ranges of `trailers` refer to, written here.
+    /// Reads a field of trailers.
+    ///
+    /// - Parameter bytes: the buffer to which the ranges of `trailers` refer, and which is appended to.
     mutating func take(
         _ name: Span<UInt8>, _ value: Span<UInt8>, into trailers: inout ResponseTrailers, _ bytes: inout ByteBuffer
     ) {
@@ -113,7 +117,7 @@ struct ResponseBlock {
             guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
             let (known, isUnusual) = try StreamField.check(name, value, table)
             switch known {
-            // RFC 9110 section 6.5.1: these can change nothing any more.
+            // RFC 9110 section 6.5.1: these have no effect in trailers.
             case .host, .contentLength: throw .trailerNamesFraming
             case _ where known.isHopByHop: return
             default: trailers.fields.append(try Self.append(name, value, known, isUnusual: isUnusual, to: &bytes))
@@ -123,7 +127,7 @@ struct ResponseBlock {
         }
     }
 
-    /// The trailers are complete.
+    /// Completes the trailers.
     func finishTrailers(endsStream: Bool) throws(MessageFault) {
         if let fault { throw fault }
         guard endsStream else { throw .trailersUnended }
@@ -145,12 +149,13 @@ struct ResponseBlock {
     private static let status = Array(":status".utf8)
 }
 
-/// Whether what a server says begins as HTTP/2 does: with SETTINGS (RFC 9113 section 3.4), or GOAWAY from one that did not
-/// understand what it was asked. Asked where HTTP/1.1 is expected, whose responses begin with a letter.
+/// The beginning of HTTP/2 in a server's bytes where HTTP/1.1 is expected, whose responses begin with a letter.
+///
+/// It is SETTINGS (RFC 9113 section 3.4), or GOAWAY from a server that did not understand the request.
 public enum HTTP2Preface: Equatable, Sendable {
-    /// It does not, or nothing has come yet.
+    /// The bytes do not begin like HTTP/2, or there are none.
     case none
-    /// As far as it has come, it may.
+    /// The bytes so far may begin HTTP/2.
     case part
     case whole
 
@@ -164,7 +169,7 @@ public enum HTTP2Preface: Equatable, Sendable {
         guard bytes.count > 0, bytes[0] == 0 else { return .none }
         if bytes.count > 3, bytes[3] != settings, bytes[3] != goAway { return .none }
         guard bytes.count >= headerLength else { return .part }
-        // The first bit is reserved, and means nothing.
+        // The first bit is reserved and ignored.
         let isOfConnection = bytes[5] & 0x7f == 0 && bytes[6] == 0 && bytes[7] == 0 && bytes[8] == 0
         return isOfConnection ? .whole : .none
     }

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import CNghttp2
 
-// nghttp2's callbacks. The last argument of each is the `HTTP2Session` whose method is at work, the user data of a
-// stream the `HTTP2Stream` that the session keeps; see there. After a fault nothing is reported any more: nghttp2 may
+// nghttp2's callbacks in the server role. The last argument of each is the `HTTP2Session` that is running. The user
+// data of a stream is the `HTTP2Stream` that the session keeps. After a fault nothing is reported any more: nghttp2 may
 // continue for a while.
 
-extension LibrarySetup {
-    static func setCallbacks(_ callbacks: OpaquePointer?) {
+enum ServerCallbacks {
+    static func set(_ callbacks: OpaquePointer?) {
         unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
         unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, receiveHeader)
         unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, receiveFrame)
@@ -75,7 +75,7 @@ private func receiveFrame(
         }
     case NGHTTP2_DATA.rawValue:
         guard has(NGHTTP2_FLAG_END_STREAM, header.flags) else {
-            // What is empty was counted by its header.
+            // Empty frames were counted by their header.
             if header.length > 0 { owner.reportedData += 1 }
             if header.length > 0, unsafe header.length == frame.data.padlen { owner.countPaddingAlone() }
             return 0
@@ -138,7 +138,7 @@ private func frameNotSent(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ error: Int32,
     _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    // A head that cannot be sent: nothing else of the response may be.
+    // If a head cannot be sent, nothing else of the response may be.
     if let frame = unsafe frame, unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
         let stream = unsafe stream(session, frame.pointee.hd.stream_id)
     {
@@ -147,7 +147,7 @@ private func frameNotSent(
     return 0
 }
 
-/// The data provider of every response; its source is the stream.
+/// Reads content for a response; the data provider of every response. Its source is the stream.
 func readContent(
     _ session: OpaquePointer?, _ id: Int32, _ room: UnsafeMutablePointer<UInt8>?, _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>?, _ source: UnsafeMutablePointer<nghttp2_data_source>?,

@@ -1,4 +1,4 @@
-/// A frame of HTTP/2 as it lies on the wire, for clients that do what no library would.
+/// A frame of HTTP/2 in its wire format, for clients that behave as no library does.
 struct Frame: Equatable, CustomStringConvertible {
     enum Kind: UInt8 {
         case data, headers, priority, reset, settings, pushPromise, ping, goAway, windowUpdate, continuation
@@ -26,7 +26,7 @@ struct Frame: Equatable, CustomStringConvertible {
         [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
     }
 
-    /// The number in four octets of the payload: an error code, an increment.
+    /// Returns the number in four bytes of the payload: an error code, an increment.
     func number(at offset: Int = 0) -> UInt32 {
         payload[offset..<(offset + 4)].reduce(0) { $0 << 8 | UInt32($1) }
     }
@@ -72,18 +72,18 @@ extension Frame {
     static let ping = Frame(kind: .ping, payload: Array("12345678".utf8))
 }
 
-/// Header compression (RFC 7541) as simple as it gets.
+/// The simplest form of header compression (RFC 7541).
 enum HPACK {
     static func request(_ method: String, _ path: String) -> [(String, String)] {
         [(":method", method), (":scheme", "https"), (":authority", "health.example"), (":path", path)]
     }
 
-    /// Literals without indexing, with new names.
+    /// Returns literals without indexing, with new names.
     static func literals(_ fields: [(String, String)]) -> [UInt8] {
         fields.flatMap { [0] + string($0.0) + string($0.1) }
     }
 
-    /// Octets above 0x7f are given as the characters of Latin-1.
+    /// Returns a string. Bytes above 0x7f are given as the characters of Latin-1.
     static func string(_ text: String) -> [UInt8] {
         let bytes = text.unicodeScalars.map { UInt8($0.value) }
         return integer(bytes.count, prefix: 7) + bytes

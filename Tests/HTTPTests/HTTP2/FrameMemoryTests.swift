@@ -10,7 +10,7 @@ struct FrameMemoryTests {
     private let memory: FrameMemory
     init() { memory = FrameMemory(meter) }
     private var user: UnsafeMutableRawPointer? { Unmanaged.passUnretained(memory).toOpaque() }
-    /// What nghttp2 asks for.
+    /// The size that nghttp2 requests.
     private let frames = 16_394
 
     private func isPage(_ pointer: UnsafeMutableRawPointer?) -> Bool { UInt(bitPattern: pointer) % 4096 == 0 }
@@ -21,7 +21,7 @@ struct FrameMemoryTests {
         let block = try #require(functions.realloc(nil, frames, user))
         #expect(isPage(block))
         block.storeBytes(of: 7, toByteOffset: frames - 1, as: UInt8.self)
-        // More header than a frame holds: nghttp2 asks for a second one.
+        // More header than a frame holds: nghttp2 requests a second block.
         let second = try #require(functions.malloc(frames, user))
         let small = try #require(functions.calloc(4, 16, user))
         #expect(small.load(as: UInt64.self) == 0)
@@ -30,7 +30,7 @@ struct FrameMemoryTests {
         #expect(meter.used > 2 * frames + 4096 && meter.used < 3 * frames, "what the session has is accounted for")
         for pointer in [second, grown, block, nil] { functions.free(pointer, user) }
         #expect(meter.used == 0)
-        // It is there for another one.
+        // The block is available again.
         let again = try #require(functions.malloc(frames, user))
         #expect(isPage(again))
         functions.free(again, user)

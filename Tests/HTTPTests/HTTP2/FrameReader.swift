@@ -1,6 +1,6 @@
 import CNghttp2
 
-/// Takes apart what a session has written.
+/// A parser of a session's output.
 final class FrameReader {
     private var bytes: [UInt8] = []
     private let inflater: OpaquePointer?
@@ -17,14 +17,14 @@ final class FrameReader {
 
     func append(_ more: [UInt8]) { bytes += more }
 
-    /// Takes so many octets that are no frame, if they are there.
+    /// Removes and returns a number of bytes that are no frame, if there are as many.
     func take(_ count: Int) -> [UInt8]? {
         guard bytes.count >= count else { return nil }
         defer { bytes.removeFirst(count) }
         return Array(bytes[..<count])
     }
 
-    /// Takes the frames that are complete.
+    /// Removes and returns the complete frames.
     func frames() -> [Frame] {
         var found: [Frame] = []
         while bytes.count >= 9 {
@@ -40,7 +40,7 @@ final class FrameReader {
         return found
     }
 
-    /// The fields of a HEADERS frame; all of them have to be read, in order.
+    /// Returns the fields of a HEADERS frame. All of them must be read, in order.
     func fields(_ frame: Frame) -> [String] {
         var found: [String] = []
         var bytes = frame.payload
@@ -67,6 +67,6 @@ final class FrameReader {
         }
     }
 
-    /// Octets in the table that the fields were compressed with.
+    /// The number of bytes in the compression table.
     var tableSize: Int { nghttp2_hd_inflate_get_dynamic_table_size(inflater) }
 }

@@ -4,10 +4,10 @@ import EventLoop
 @testable import HTTP
 import Testing
 
-/// A client that others have written: what it sends is understood, and what it is sent it understands.
+/// A client by other authors: both sides understand each other.
 @Suite("A client of nghttp2")
 struct HTTP2ClientTests {
-    /// What the client received; nghttp2's callbacks get it by its address, and each test keeps it alive.
+    /// The events that the client received. nghttp2's callbacks get its address, and each test keeps it alive.
     final class Client {
         var session: OpaquePointer?
         var fields: [Int32: [String]] = [:]
@@ -81,7 +81,7 @@ struct HTTP2ClientTests {
             return nghttp2_submit_request(session, nil, list, list.count, &provider, nil)
         }
 
-        /// Carries bytes both ways until nobody has anything to say.
+        /// Carries bytes in both directions until both sides are silent.
         func talk(to server: HTTP2Session, room: Int = 4096) throws {
             let pool = BufferPool(blockSize: room)
             var isBusy = true
@@ -106,7 +106,7 @@ struct HTTP2ClientTests {
         }
     }
 
-    /// Answers with what it was sent.
+    /// A stream that returns its content.
     final class Echo: HTTP2Stream {
         private var kept: [UInt8] = []
         private var sent = 0

@@ -2,7 +2,7 @@ import EventLoop
 import HTTP
 import Testing
 
-/// Frames that cost a client next to nothing, each counted.
+/// Cheap frames, each counted.
 @Suite("HTTP/2 server: floods")
 struct HTTP2FloodTests {
     private func id(_ round: Int) -> UInt32 { UInt32(2 * round + 1) }
@@ -57,7 +57,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.emptyFrames)
     }
 
-    /// What of a request may be on its way when it is answered costs the client nothing.
+    /// The frames of a request that may be in flight when it is answered, which cost the client nothing.
     private static let late = 64
 
     @Test(

@@ -79,7 +79,7 @@ struct HTTP2FlowControlTests {
         peer.send(.post(1), .data(1, content), .data(1, content))
         peer.record.appetite = 15_999
         peer.record.streams[0].contentWanted()
-        // nghttp2 gives back from half a window on.
+        // nghttp2 returns credit from half a window on.
         #expect(returned(peer.frames(), 1) == 0)
         peer.record.appetite = 1
         peer.record.streams[0].contentWanted()

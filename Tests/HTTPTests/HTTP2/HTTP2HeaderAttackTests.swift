@@ -36,7 +36,7 @@ struct HTTP2HeaderAttackTests {
     @Test("an HPACK bomb of bytes that each decode to a large field ends the connection")
     func bomb() {
         let peer = HTTP2Peer()
-        // One field of 4,000 octets into the table, then 60 references to it, of one octet each.
+        // One field of 4,000 bytes for the table, then 60 references to it, of one byte each.
         let bomb =
             HPACK.literals(HPACK.request("GET", "/")) + [0x40] + HPACK.string("x")
             + HPACK.string(String(repeating: "a", count: 4000)) + [UInt8](repeating: 0xbe, count: 60)

@@ -1,9 +1,11 @@
 import HTTP
 import Testing
 
-/// What all attacks have in common.
+/// Helpers of all attacks.
 extension HTTP2Peer {
-    /// Sends what `frames` makes until the connection ends. - Returns: how often it did so.
+    /// Sends the frames of `made` until the connection ends.
+    ///
+    /// - Returns: the number of repetitions.
     func attack(most: Int = 5000, reads: Bool = true, _ made: (Int) -> [Frame]) -> Int {
         for round in 0..<most {
             send(made(round).flatMap(\.bytes))
@@ -13,7 +15,7 @@ extension HTTP2Peer {
         return most
     }
 
-    /// The connection ended for there was too much of `excess`: one GOAWAY, and nothing more is read or held.
+    /// Expects the end of a connection for `excess`: one GOAWAY, no further reads, and no memory held.
     func expectCalm(_ excess: HTTP2Excess) {
         #expect(fault == .excess(excess))
         _ = frames()

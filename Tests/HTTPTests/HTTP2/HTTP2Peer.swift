@@ -2,18 +2,18 @@ import Bytes
 import EventLoop
 import HTTP
 
-/// A session, and a client that sends it frames as they are.
+/// A session, and a client that sends it arbitrary frames.
 final class HTTP2Peer {
     /// The events of the session's streams, in order.
     final class Record {
         var events: [String] = []
         var streams: [RecordingStream] = []
-        /// Done in these events.
+        /// The actions in these events.
         var onHead: ((RecordingStream) -> Void)?
         var onEnd: ((RecordingStream) -> Void)?
         var onFault: ((RecordingStream) -> Void)?
         var onRoom: ((RecordingStream) -> Void)?
-        /// How much content a stream takes before it wants no more.
+        /// The amount of content that a stream takes before it pauses.
         var appetite = Int.max
         var content: [UInt8] = []
     }
@@ -39,12 +39,14 @@ final class HTTP2Peer {
     let handler: Handler
     let session: HTTP2Session
     var now = Instant(nanoseconds: 0)
-    /// Why the session ended the connection.
+    /// The reason why the session ended the connection.
     var fault: HTTP2Fault?
-    /// Codes of the GOAWAY frames it has sent.
+    /// The codes of the sent GOAWAY frames.
     private(set) var goAways: [UInt32] = []
     private let reader = FrameReader()
 
+    /// Creates a session.
+    ///
     /// - Parameter greets: whether preface and settings have been exchanged.
     init(_ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard, greets: Bool = true) {
         handler = Handler(record)
@@ -55,7 +57,7 @@ final class HTTP2Peer {
         }
     }
 
-    /// Sends frames all at once.
+    /// Sends frames at once.
     func send(_ frames: Frame...) { send(frames.flatMap(\.bytes)) }
 
     func send(_ bytes: [UInt8]) {
@@ -66,7 +68,7 @@ final class HTTP2Peer {
         }
     }
 
-    /// What the session has to say.
+    /// Returns the frames that the session sends.
     func frames(room: Int = 32 * 1024) -> [Frame] {
         let narrow = BufferPool(blockSize: max(1024, room))
         repeat {
@@ -83,7 +85,7 @@ final class HTTP2Peer {
         return found
     }
 
-    /// What one call of `write` gives: one record of TLS, as the client reads it.
+    /// Returns the frames of one call of `write`: one record of TLS, as the client reads it.
     func oneWrite() -> [Frame.Kind] {
         var output = ByteBuffer(pool: BufferPool(blockSize: 32 * 1024))
         do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
@@ -91,11 +93,11 @@ final class HTTP2Peer {
         return reader.frames().map(\.kind)
     }
 
-    /// The fields of a HEADERS frame of the session; all of them have to be read, in order.
+    /// Returns the fields of a HEADERS frame of the session. All of them must be read, in order.
     func fields(_ frame: Frame) -> [String] { reader.fields(frame) }
 }
 
-/// Records its events, and does what the test wants done.
+/// A stream that records its events, and runs the actions of the test.
 final class RecordingStream: HTTP2Stream {
     unowned let record: HTTP2Peer.Record
 

@@ -1,8 +1,8 @@
 import HTTP
 import Testing
 
-/// The rules of frames, streams and header compression, in the order of RFC 9113 and with the cases of h2spec. Most of them are
-/// nghttp2's doing; that it is set up to do it, and that we receive its reports, is ours.
+/// The rules of frames, streams and header compression, in the order of RFC 9113 and with the cases of h2spec. nghttp2
+/// enforces most of them; its configuration and the handling of its reports are ours.
 @Suite("HTTP/2 server: protocol")
 struct HTTP2ProtocolTests {
     struct Case: CustomTestStringConvertible {
@@ -87,7 +87,7 @@ struct HTTP2ProtocolTests {
         Case("GOAWAY on a stream", .protocolError, Frame(kind: .goAway, stream: 1, payload: [0, 0, 0, 0, 0, 0, 0, 0])),
         // 6.9
         Case("WINDOW_UPDATE of nothing", .protocolError, .windowUpdate(0, 0)),
-        // Of the stream by RFC 9113; nghttp2 takes it for one of the connection, as section 5.4 lets it.
+        // Of the stream by RFC 9113; nghttp2 takes it for one of the connection, as section 5.4 allows.
         Case("WINDOW_UPDATE of nothing on a stream", .protocolError, .post(1), .windowUpdate(1, 0)),
         Case("WINDOW_UPDATE of three octets", .frameSizeError, Frame(kind: .windowUpdate, payload: [0, 0, 1])),
         Case(

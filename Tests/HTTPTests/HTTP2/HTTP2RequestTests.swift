@@ -205,7 +205,7 @@ struct HTTP2RequestTests {
             $0.sendEnd()
         }
         peer.send(.headers(1, fields, end: false), .headers(3, fields, end: false))
-        // No reset: the client may have something to say still.
+        // No reset: the client may have more to send.
         #expect(peer.frames().map(\.kind) == [.headers, .headers, .data, .data])
         peer.send(.data(1, "a"), .data(1, "b", end: true))
         #expect(peer.record.events.contains("1 end"))
@@ -213,7 +213,7 @@ struct HTTP2RequestTests {
         #expect(peer.record.events.contains("3 fault \(MessageFault.fieldsInTunnel)"))
     }
 
-    /// What is wrong with a request of these fields; nil if nothing is.
+    /// Returns the fault of a request with these fields, or nil.
     static func fault(
         _ fields: [(String, String)], _ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard,
         end: Bool = true

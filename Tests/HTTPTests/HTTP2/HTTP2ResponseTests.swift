@@ -77,14 +77,14 @@ struct HTTP2ResponseTests {
         peer.record.onEnd = { stream in
             _ = stream.sendHead(200, endsStream: false) { _ in }
             pump(stream)
-            // One block, whatever there is.
+            // One block, however much content there is.
             #expect(sent == peer.pool.blockSize)
         }
         peer.record.onRoom = pump
         peer.send(.get(1))
         var received: [UInt8] = []
         var frames = peer.frames(room: 1024)
-        // The client's window is 65,535 octets: no more before it gives some back.
+        // The client's window is 65,535 bytes: no more before it returns some.
         #expect(frames.filter { $0.kind == .data }.map(\.payload.count).reduce(0, +) == 65_535)
         #expect(sent <= 65_535 + peer.pool.blockSize)
         peer.send(.windowUpdate(0, 1 << 20), .windowUpdate(1, 1 << 20))
@@ -109,7 +109,7 @@ struct HTTP2ResponseTests {
         #expect(text(peer.frames()) == "el")
         peer.send(.settings([(4, 2)]))
         #expect(text(peer.frames()) == "")
-        // The stream's window is 1 below nothing now.
+        // The stream's window is -1 now.
         peer.send(.windowUpdate(1, 2))
         #expect(text(peer.frames()) == "l")
         peer.send(.windowUpdate(1, 1))
@@ -230,7 +230,7 @@ struct HTTP2ResponseTests {
         #expect(notice.map(\.kind) == [.goAway])
         #expect(notice[0].number() == 0x7fff_ffff)
         #expect(notice[0].number(at: 4) == 0)
-        // Sent before the client knew.
+        // Sent before the client received it.
         peer.send(.get(3))
         peer.session.drain()
         let last = peer.frames().filter { $0.kind == .goAway }

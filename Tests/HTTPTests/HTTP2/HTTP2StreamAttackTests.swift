@@ -2,8 +2,8 @@ import EventLoop
 import HTTP
 import Testing
 
-/// Streams that cost a client nothing: after a bounded count the connection ends with GOAWAY and ENHANCE_YOUR_CALM, and what the
-/// limits let through can continue for ever.
+/// Streams that cost a client nothing. After a limited number the connection ends with GOAWAY and ENHANCE_YOUR_CALM,
+/// and what the limits allow can continue for ever.
 @Suite("HTTP/2 server: stream attacks")
 struct HTTP2StreamAttackTests {
     private func id(_ round: Int) -> UInt32 { UInt32(2 * round + 1) }
@@ -49,7 +49,7 @@ struct HTTP2StreamAttackTests {
     @Test(
         "MadeYouReset ends the connection: resets that the client provokes (CVE-2025-8671)",
         arguments: [
-            // A window beyond all bounds; content beyond what was stated.
+            // A window beyond all limits; content beyond the stated length.
             [Frame.windowUpdate(1, 0x7fff_ffff)], [Frame.data(1, "too long")],
         ])
     func madeYouReset(_ provocation: [Frame]) {
@@ -116,7 +116,7 @@ struct HTTP2StreamAttackTests {
         for stream in begun { peer.send(.post(stream)) }
         _ = peer.frames()
         for stream in begun { peer.send(.headers(stream, [("x", "y")])) }
-        // So far below that nobody remembers.
+        // So far below that its state is forgotten.
         peer.send(.get(5))
         #expect(peer.fault == nil)
         #expect(peer.record.events.filter { $0.contains("/") }.count == begun.count)
@@ -130,7 +130,7 @@ struct HTTP2StreamAttackTests {
         #expect(peer.attack { [.get(id($0))] } == 10)
         #expect(peer.fault == .violation(.protocolError))
         #expect(peer.record.streams.count == 10)
-        // Before the client has acknowledged the limit it may not know of it.
+        // A client may not know the limit before it has acknowledged it.
         let early = HTTP2Peer(limits, greets: false)
         early.send(HTTP2Peer.preface + Frame.settings().bytes)
         early.send((0..<15).flatMap { Frame.get(id($0)).bytes })

@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-/// What RFC 9113 section 8 calls malformed, and what HTTP/1.1's parser refuses: the service sees nothing of either.
+/// Requests that are malformed by RFC 9113 section 8 or for HTTP/1.1's parser. The service sees nothing of them.
 @Suite("HTTP/2 server: malformed requests")
 struct MalformedRequestTests {
     typealias Fields = [(String, String)]
@@ -126,7 +126,7 @@ struct MalformedRequestTests {
         peer.send(.post(1, [("content-length", length)]))
         for (index, piece) in pieces.enumerated() { peer.send(.data(1, piece, end: index == pieces.count - 1)) }
         #expect(peer.record.events == ["1 POST health.example / length(5)", "1 fault contentLengthDisagrees"])
-        // Whatever came: for nobody was it complete.
+        // In no case was it complete.
         #expect(peer.record.content.count <= 4)
     }
 
@@ -137,7 +137,7 @@ struct MalformedRequestTests {
         let many = (0..<101).map { ("x-\($0)", "a") }
         #expect(HTTP2RequestTests.fault(Self.line + many) == .tooManyFields)
         #expect(HTTP2RequestTests.fault(Self.line + many.dropLast()) == nil)
-        // RFC 9113 section 6.5.2 counts 32 octets for each field.
+        // RFC 9113 section 6.5.2 counts 32 bytes for each field.
         var limits = HTTP2Limits()
         limits.headerList = 1024
         let small = (0..<30).map { ("x-\($0)", "a") }

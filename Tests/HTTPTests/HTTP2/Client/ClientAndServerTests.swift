@@ -4,10 +4,10 @@ import EventLoop
 import HTTP
 import Testing
 
-/// Both roles of HTTP/2, one against the other: what the one says the other understands.
+/// Both roles of HTTP/2 against each other.
 @Suite("The HTTP/2 client against the server")
 struct ClientAndServerTests {
-    /// Answers with what it was sent, as it comes, and trailers that tell how much that was.
+    /// A stream that returns its content as it arrives, and trailers with its length.
     final class Echo: HTTP2Stream {
         private var kept: [UInt8] = []
         private var sent = 0
@@ -57,7 +57,7 @@ struct ClientAndServerTests {
         override func makeStream(_ pool: BufferPool) -> HTTP2Stream { Echo(pool: pool) }
     }
 
-    /// Sends content as there is room, and takes so much of the answer at once.
+    /// A stream that sends content as there is room, and takes a limited part of the response at once.
     final class Caller: HTTP2ClientStream {
         var content: [UInt8] = []
         var sent = 0
@@ -109,7 +109,7 @@ struct ClientAndServerTests {
         client = HTTP2ClientSession(limits: .client(), heads: .standard, pool: pool, handler: clientHandler)
     }
 
-    /// Carries bytes both ways until nobody has anything to say.
+    /// Carries bytes in both directions until both sides are silent.
     private func talk(room: Int) throws { try talk(room: room, client) }
 
     private func talk(room: Int, _ client: HTTP2ClientSession, rounds: Int = .max) throws {
@@ -196,7 +196,7 @@ struct ClientAndServerTests {
         try talk(room: 16_384)
         #expect(quick.events == ["200", "500000", "end"])
         #expect(slow.events == ["200"])
-        // What the server may have sent ahead, and no more.
+        // The bytes that the server may have sent ahead, and no more.
         #expect(pool.outstanding * pool.blockSize < 64 * 1024 + 32 * 1024 * 6)
         slow.appetite = .max
         slow.contentWanted()
@@ -212,7 +212,7 @@ struct ClientAndServerTests {
         let seed = RunSeed.tell() &+ number
         var random = SeededGenerator(seed: seed)
         var limits = HTTP2Limits.client(concurrentStreams: 20, streamWindow: 65_535)
-        // So little that a few lost responses would close it.
+        // A few lost responses would close such a small window.
         limits.connectionWindow = 65_535
         let client = HTTP2ClientSession(limits: limits, heads: .standard, pool: pool, handler: clientHandler)
         var callers: [Caller] = []
@@ -248,7 +248,7 @@ struct ClientAndServerTests {
         server.drain()
         try talk(room: 16_384)
         #expect(!client.mayOpen)
-        // The request came after the word, or before it: it was served, or certainly not.
+        // The request was sent before or after the GOAWAY: it was served, or certainly not.
         #expect(
             caller.events == ["200", "100000", "end"]
                 || caller.events == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])

@@ -2,7 +2,7 @@ import Bytes
 import HTTP
 import Testing
 
-/// What can be asked again elsewhere, and what cannot.
+/// Failures after which a request may or may not be repeated elsewhere.
 @Suite("HTTP/2 client: failures")
 struct ClientFailureTests {
     private func failure(_ failure: HTTP2StreamFailure) -> String { "failed \(failure)" }
@@ -74,7 +74,7 @@ struct ClientFailureTests {
         #expect(peer.session.capacity == 0)
         #expect(!peer.session.mayOpen)
         #expect(throws: HTTP2OpenFailure.closing) { try peer.ask() }
-        // Nothing is said about streams that the server does not know.
+        // No frame concerns streams that the server does not know.
         #expect(peer.frames().isEmpty)
         #expect(!peer.session.isFinished)
         peer.send(.response(1, end: true), .response(3), .data(3, "abc", end: true))
@@ -190,7 +190,7 @@ struct ClientFailureTests {
         peer.record.appetite = 1
         peer.send(.response(1), .data(1, "abc"), .headers(1, [("x", "y")]))
         #expect(peer.record.events == ["1 200 chunked"])
-        // The server has its stream back, we have not.
+        // The server has released its stream, we have not.
         #expect(peer.session.openStreams == 1)
         peer.send(.goAway(last: 1))
         peer.session.close()

@@ -2,10 +2,12 @@ import EventLoop
 import HTTP
 import Testing
 
-/// Frames that cost a server next to nothing, each counted: one that was taken over is no better than a client.
+/// Cheap frames, each counted: a compromised server is no better than a client.
 @Suite("HTTP/2 client: floods")
 struct ClientFloodTests {
-    /// Sends what `made` makes until the connection ends. - Returns: how often it did so.
+    /// Sends the frames of `made` until the connection ends.
+    ///
+    /// - Returns: the number of repetitions.
     private func attack(
         _ peer: HTTP2ClientPeer, most: Int = 5000, reads: Bool = true, _ made: (Int) -> [Frame]
     ) -> Int {
@@ -17,8 +19,7 @@ struct ClientFloodTests {
         return most
     }
 
-    /// The connection ended for there was too much of `excess`: one GOAWAY, nothing more is read or held, and
-    /// requests that waited for a response have failed.
+    /// Expects the end of a connection for `excess`: one GOAWAY, no further reads, no memory held, and failed requests.
     private func expectCalm(_ peer: HTTP2ClientPeer, _ excess: HTTP2Excess, open: Bool = true) {
         #expect(peer.fault == .excess(excess))
         _ = peer.frames()
@@ -45,7 +46,7 @@ struct ClientFloodTests {
     @Test("a flood of PING ends the connection", arguments: [true, false])
     func pings(reads: Bool) throws {
         let peer = try peer()
-        // One more than the rate: the request is worth one.
+        // One more than the rate, because of the request's credit.
         #expect(attack(peer, reads: reads) { _ in [.ping] } == 101)
         expectCalm(peer, .pings)
     }
@@ -139,7 +140,7 @@ struct ClientFloodTests {
     func lateHeads() throws {
         let peer = try peer()
         peer.send(.response(1, end: true))
-        // What one request may have for an answer beyond the one head, and the rate.
+        // The credit of one request beyond the one head, and the rate.
         #expect(attack(peer) { _ in [.response(1)] } == 17 + 100)
         expectCalm(peer, .emptyFrames, open: false)
     }
@@ -187,7 +188,7 @@ struct ClientFloodTests {
     @Test("a flood of WINDOW_UPDATE ends the connection", arguments: [UInt32(0), 1])
     func windowUpdates(stream: UInt32) throws {
         let peer = try peer(content: true)
-        // The request is worth eight.
+        // The request grants eight.
         #expect(attack(peer) { _ in [.windowUpdate(stream, 1)] } == 508)
         expectCalm(peer, .windowUpdates)
     }
@@ -222,7 +223,7 @@ struct ClientFloodTests {
         let peer = try peer()
         peer.send(.response(1))
         if !isWanted { peer.record.streams[0].reset(.cancel) }
-        // One field of 4,000 octets into the table, then 60 references to it, of one octet each.
+        // One field of 4,000 bytes for the table, then 60 references to it, of one byte each.
         let bomb =
             [0x40] + HPACK.string("x") + HPACK.string(String(repeating: "a", count: 4000))
             + [UInt8](repeating: 0xbe, count: 60)

@@ -82,7 +82,7 @@ struct ClientFlowControlTests {
         peer.send(
             .response(1), .data(1, content), .data(1, content), .response(3), .data(3, content), .data(3, content))
         peer.record.appetite = .max
-        // By now a connection's first window would have had 1,535 octets left.
+        // By now a connection's initial window would have 1,535 bytes left.
         peer.send(.response(5), .data(5, content), .data(5, content))
         #expect(peer.fault == nil)
         #expect(peer.record.content.count == 32_000)

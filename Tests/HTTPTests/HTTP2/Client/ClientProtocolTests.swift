@@ -1,8 +1,8 @@
 import HTTP
 import Testing
 
-/// What a server does wrong with frames and streams ends the connection. Most of it is nghttp2's doing; that it is set up to do
-/// it, and that we receive its reports, is ours.
+/// Faults of a server in frames and streams, which end the connection. nghttp2 detects most of them; its configuration
+/// and the handling of its reports are ours.
 @Suite("HTTP/2 client: protocol")
 struct ClientProtocolTests {
     struct Case: CustomTestStringConvertible {

@@ -56,7 +56,7 @@ struct ClientRequestTests {
             _ = peer.reader.fields(frame)
             lengths.insert(frame.payload.count)
         }
-        // Nothing becomes shorter for having been said before.
+        // Nothing becomes shorter by repetition.
         #expect(lengths.count == 1)
         #expect(peer.reader.tableSize == 0)
     }

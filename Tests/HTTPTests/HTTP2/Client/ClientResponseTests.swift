@@ -135,7 +135,7 @@ struct ClientResponseTests {
         peer.send(.response(1, "413", end: true))
         #expect(peer.record.events == ["1 413 none", "1 end"])
         #expect(!isOpen)
-        // It never looks like a whole one.
+        // It never looks like a whole request.
         #expect(peer.frames() == [.reset(1, HTTP2ErrorCode.cancel.rawValue)])
         #expect(peer.record.events.last == "1 ended")
     }

@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-/// What a server says to whom it was not expected to speak HTTP/2 with.
+/// The first bytes of a server that was not expected to speak HTTP/2.
 @Suite("HTTP/2 detected where HTTP/1.1 is expected")
 struct HTTP2BeginningTests {
     private static let settings = Frame(kind: .settings, payload: [0, 3, 0, 0, 0, 100])

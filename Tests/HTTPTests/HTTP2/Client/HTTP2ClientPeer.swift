@@ -3,13 +3,13 @@ import EventLoop
 import HTTP
 import Testing
 
-/// A session in the client role, and a server that sends it frames as they are.
+/// A session in the client role, and a server that sends it arbitrary frames.
 final class HTTP2ClientPeer {
     /// The events of the session's streams, in order.
     final class Record {
         var events: [String] = []
         var streams: [RecordingClientStream] = []
-        /// Done in these events.
+        /// The actions in these events.
         var onHead: ((RecordingClientStream) -> Void)?
         var onContent: ((RecordingClientStream) -> Void)?
         var onTrailers: ((RecordingClientStream) -> Void)?
@@ -17,12 +17,12 @@ final class HTTP2ClientPeer {
         var onFailure: ((RecordingClientStream) -> Void)?
         var onEnded: ((RecordingClientStream) -> Void)?
         var onRoom: ((RecordingClientStream) -> Void)?
-        /// How much content a stream takes before it wants no more.
+        /// The amount of content that a stream takes before it pauses.
         var appetite = Int.max
         var content: [UInt8] = []
         var settled = 0
 
-        /// Without those of the connection.
+        /// Returns the events of a stream, without those of the connection.
         func events(_ stream: HTTP2ClientStream) -> [String] { events(of: stream.number) }
         func events(of stream: Int32) -> [String] {
             events.filter { $0.hasPrefix("\(stream) ") }.map { String($0.dropFirst("\(stream) ".count)) }
@@ -53,14 +53,16 @@ final class HTTP2ClientPeer {
     let session: HTTP2ClientSession
     let reader = FrameReader()
     var now = Instant(nanoseconds: 0)
-    /// Why the session ended the connection.
+    /// The reason why the session ended the connection.
     var fault: HTTP2Fault?
-    /// Codes of the GOAWAY frames it has sent.
+    /// The codes of the sent GOAWAY frames.
     private(set) var goAways: [UInt32] = []
-    /// Octets that it has written.
+    /// The number of bytes written.
     private(set) var written = 0
     private var hasPreface = false
 
+    /// Creates a session.
+    ///
     /// - Parameter greets: whether the prefaces and their acknowledgements have been exchanged.
     init(_ limits: HTTP2Limits = .client(), heads: HeadLimits = .standard, greets: Bool = true) {
         handler = Handler(record)
@@ -72,7 +74,7 @@ final class HTTP2ClientPeer {
         }
     }
 
-    /// Sends frames all at once.
+    /// Sends frames at once.
     func send(_ frames: Frame...) { send(frames.flatMap(\.bytes)) }
 
     func send(_ bytes: [UInt8]) {
@@ -84,7 +86,7 @@ final class HTTP2ClientPeer {
         session.finishEvent()
     }
 
-    /// What the session has to say.
+    /// Returns the frames that the session sends.
     func frames(room: Int = 32 * 1024) -> [Frame] {
         let narrow = BufferPool(blockSize: max(1024, room))
         repeat {
@@ -118,7 +120,7 @@ final class HTTP2ClientPeer {
         return stream
     }
 
-    /// Begins a request and sends what is to be sent.
+    /// Begins a request and sends its frames.
     func sendRequest(_ method: Method = .get, content: Bool = false) throws -> RecordingClientStream {
         let stream = try ask(method, content: content)
         _ = frames()
@@ -126,7 +128,7 @@ final class HTTP2ClientPeer {
     }
 }
 
-/// Records its events, and does what the test wants done.
+/// A stream that records its events, and runs the actions of the test.
 final class RecordingClientStream: HTTP2ClientStream {
     unowned let record: HTTP2ClientPeer.Record
     private(set) var head = ResponseHead()
@@ -186,13 +188,15 @@ final class RecordingClientStream: HTTP2ClientStream {
 }
 
 extension Frame {
-    /// The head of a response.
+    /// Returns the head of a response.
     static func response(
         _ stream: UInt32, _ status: String = "200", _ fields: [(String, String)] = [], end: Bool = false
     ) -> Frame {
         headers(stream, [(":status", status)] + fields, end: end)
     }
 
+    /// Returns a GOAWAY frame.
+    ///
     /// - Parameter last: the highest stream that may be processed.
     static func goAway(last: UInt32, _ code: UInt32 = 0) -> Frame {
         Frame(kind: .goAway, payload: octets(last) + octets(code))

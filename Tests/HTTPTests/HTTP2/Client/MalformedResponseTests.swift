@@ -1,12 +1,12 @@
 import HTTP
 import Testing
 
-/// What RFC 9113 section 8 calls malformed, and what HTTP/1.1's parser refuses: nobody takes it for a response.
+/// Responses that are malformed by RFC 9113 section 8 or for HTTP/1.1's parser.
 @Suite("HTTP/2 client: malformed responses")
 struct MalformedResponseTests {
     typealias Fields = [(String, String)]
 
-    /// What is wrong with a response of these fields; nil if nothing is.
+    /// Returns the fault of a response with these fields, or nil.
     static func fault(
         _ fields: Fields, method: Method = .get, end: Bool = false, limits: HTTP2Limits = .client(),
         then frames: Frame...
@@ -20,7 +20,7 @@ struct MalformedResponseTests {
                 peer.record.events.contains("1 failed malformed(HTTP.MessageFault.\($0))")
             })
         else { return nil }
-        // The stream alone is reset, and no end was reported.
+        // Only the stream is reset, and no end was reported.
         let reset = peer.frames().filter { $0.stream == 1 }
         #expect(reset == [.reset(1, HTTP2ErrorCode.protocolError.rawValue)])
         #expect(!peer.record.events.contains("1 end"))
@@ -98,7 +98,7 @@ struct MalformedResponseTests {
         peer.send(.response(1, "200", fields, end: end))
         for frame in frames { peer.send(frame) }
         #expect(peer.record.events.contains("1 failed malformed(HTTP.MessageFault.\(fault))"))
-        // Whatever came: for nobody was it complete.
+        // In no case was it complete.
         #expect(peer.record.content.count <= 4)
         #expect(!peer.record.events.contains("1 end"))
     }
