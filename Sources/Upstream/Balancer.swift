@@ -101,16 +101,6 @@ struct Balancer {
     }
 }
 
-/// The rule that chooses a request's server.
-public enum Balance: Sendable {
-    /// Each server in turn.
-    case roundRobin
-    /// The server with the fewest requests in flight.
-    case leastConnections
-    /// The same server for the same device, for as long as it is usable.
-    case device
-}
-
 /// A set of an upstream's servers by index, stored in one word, so that a choice allocates nothing.
 struct ServerSet: Equatable {
     /// The maximum number of servers of an upstream.

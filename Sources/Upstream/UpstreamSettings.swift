@@ -86,3 +86,53 @@ public struct UpstreamSettings: Sendable {
         self.servers = servers
     }
 }
+
+/// The rule that chooses a request's server.
+public enum Balance: Sendable {
+    /// Each server in turn.
+    case roundRobin
+    /// The server with the fewest requests in flight.
+    case leastConnections
+    /// The same server for the same device, for as long as it is usable.
+    case device
+}
+
+/// The settings of ejection, during which a server that fails requests gets none.
+public struct EjectionRules: Sendable {
+    /// The number of consecutive failures that lead to an ejection.
+    public var failures = 5
+    /// The duration of the first ejection. Each further one is twice as long.
+    public var time = TimeSpan.seconds(10)
+    /// The maximum duration.
+    public var longest = TimeSpan.seconds(300)
+    /// The number of servers that are never ejected, so that requests have a destination.
+    public var minimumServers = 1
+
+    public init() {}
+}
+
+/// The settings of health checks.
+public struct HealthCheckRules: Sendable {
+    /// The path of the request: `/health`.
+    public var path: String
+    /// The value of Host in the request. Nil for the server as configured.
+    public var host: String?
+    /// The time from one check to the next.
+    public var interval = TimeSpan.seconds(5)
+    /// The timeout of a whole check, less than `interval`.
+    public var timeout = TimeSpan.seconds(2)
+    /// The number of consecutive checks that make the server healthy or unhealthy.
+    public var healthyAfter = 2
+    public var unhealthyAfter = 3
+    /// The required status. Nil for 200 to 299.
+    public var status: UInt16?
+
+    public init(path: String) {
+        self.path = path
+    }
+
+    func passes(_ status: UInt16) -> Bool {
+        if let expected = self.status { return status == expected }
+        return (200...299).contains(status)
+    }
+}

@@ -127,29 +127,3 @@ public enum HealthCheckFailure: Equatable, Sendable {
         }
     }
 }
-
-/// The settings of health checks.
-public struct HealthCheckRules: Sendable {
-    /// The path of the request: `/health`.
-    public var path: String
-    /// The value of Host in the request. Nil for the server as configured.
-    public var host: String?
-    /// The time from one check to the next.
-    public var interval = TimeSpan.seconds(5)
-    /// The timeout of a whole check, less than `interval`.
-    public var timeout = TimeSpan.seconds(2)
-    /// The number of consecutive checks that make the server healthy or unhealthy.
-    public var healthyAfter = 2
-    public var unhealthyAfter = 3
-    /// The required status. Nil for 200 to 299.
-    public var status: UInt16?
-
-    public init(path: String) {
-        self.path = path
-    }
-
-    func passes(_ status: UInt16) -> Bool {
-        if let expected = self.status { return status == expected }
-        return (200...299).contains(status)
-    }
-}

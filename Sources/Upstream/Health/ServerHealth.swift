@@ -1,4 +1,4 @@
-public import EventLoop
+internal import EventLoop
 
 /// The health of one server as one worker sees it, from failed requests and from checks.
 ///
@@ -102,20 +102,6 @@ struct ServerHealth {
         isUnhealthy = !passed
         return passed
     }
-}
-
-/// The settings of ejection, during which a server that fails requests gets none.
-public struct EjectionRules: Sendable {
-    /// The number of consecutive failures that lead to an ejection.
-    public var failures = 5
-    /// The duration of the first ejection. Each further one is twice as long.
-    public var time = TimeSpan.seconds(10)
-    /// The maximum duration.
-    public var longest = TimeSpan.seconds(300)
-    /// The number of servers that are never ejected, so that requests have a destination.
-    public var minimumServers = 1
-
-    public init() {}
 }
 
 /// The condition of a server as a worker sees it.
