@@ -42,7 +42,7 @@ public enum TargetSpelling {
             if ByteClass.isPathCharacter(byte) || byte == slash || byte == question || byte == semicolon {
                 position += 1
             } else {
-                guard byte == percent, let octet = encodedOctet(query, at: position), octet != 0 else {
+                guard byte == percent, let value = encodedByte(query, at: position), value != 0 else {
                     throw .querySpelling
                 }
                 position += 3
@@ -69,7 +69,7 @@ public enum TargetSpelling {
     /// - Returns: nil for everything with another spelling: lower-case hexadecimal, needless encoding, and malformed
     ///   UTF-8 (`%C0%AF` is a slash to a careless decoder).
     private static func encodedLength(_ path: Span<UInt8>, at position: Int) -> Int? {
-        guard let first = upperCaseOctet(path, at: position) else { return nil }
+        guard let first = upperCaseByte(path, at: position) else { return nil }
         if first < 0x80 {
             let isPlain = ByteClass.isUnreserved(first) || first <= 0x1f || first == 0x7f
             return isPlain || first == percent || first == slash || first == UInt8(ascii: "\\") ? nil : 3
@@ -88,21 +88,21 @@ public enum TargetSpelling {
         default: return nil
         }
         for index in 1...more {
-            guard let octet = upperCaseOctet(path, at: position + 3 * index),
-                (index == 1 ? second : 0x80...0xbf).contains(octet)
+            guard let value = upperCaseByte(path, at: position + 3 * index),
+                (index == 1 ? second : 0x80...0xbf).contains(value)
             else { return nil }
         }
         return 3 * (more + 1)
     }
 
-    private static func upperCaseOctet(_ path: Span<UInt8>, at position: Int) -> UInt8? {
+    private static func upperCaseByte(_ path: Span<UInt8>, at position: Int) -> UInt8? {
         guard position + 2 < path.count, path[position] == percent else { return nil }
         // Lower-case letters start at 0x61; they are the only hexadecimal digits above 0x60.
         guard path[position + 1] < 0x60, path[position + 2] < 0x60 else { return nil }
-        return encodedOctet(path, at: position)
+        return encodedByte(path, at: position)
     }
 
-    private static func encodedOctet(_ bytes: Span<UInt8>, at position: Int) -> UInt8? {
+    private static func encodedByte(_ bytes: Span<UInt8>, at position: Int) -> UInt8? {
         guard position + 2 < bytes.count, let high = ByteClass.hexadecimal(bytes[position + 1]),
             let low = ByteClass.hexadecimal(bytes[position + 2])
         else { return nil }

@@ -33,7 +33,7 @@ public final class TLSStream {
     /// The maximum bytes of tickets, key updates and refused handshakes between content. These are thousands of
     /// messages, where a well-behaved peer sends two or three, and some 50 ms of work. An unfinished record has a
     /// sixteenth of it.
-    private static let mostBarrenOctets: UInt64 = 262_144
+    private static let mostBarrenBytes: UInt64 = 262_144
 
     /// Sets the modes that a stream requires of its context, in either role.
     static func setModes(of context: OpaquePointer) {
@@ -129,7 +129,7 @@ public final class TLSStream {
             barrenSince = come
             return false
         }
-        return come - barrenSince > Self.mostBarrenOctets
+        return come - barrenSince > Self.mostBarrenBytes
     }
 
     private func giveUp() -> TLSStep {
