@@ -1,3 +1,4 @@
+import Chance
 import Testing
 
 @testable import TLS
@@ -48,5 +49,71 @@ struct ServerNameTests {
             }
         }
         #expect(ServerNameTable<Int>([]).place(of: Array("a".utf8).span) == nil)
+    }
+}
+
+@Suite("The extension server_name")
+struct ServerNameExtensionTests {
+    private func parse(_ bytes: [UInt8]) throws(ClientHelloFault) -> ServerName {
+        try ServerNameExtension.parse(bytes.span)
+    }
+
+    private func entry(_ name: String, type: UInt8 = 0) -> [UInt8] {
+        [type] + length(name.utf8.count) + Array(name.utf8)
+    }
+
+    private func length(_ count: Int) -> [UInt8] { [UInt8(count >> 8), UInt8(count & 0xff)] }
+
+    private func list(_ entries: [UInt8]...) -> [UInt8] {
+        let all = entries.flatMap(\.self)
+        return length(all.count) + all
+    }
+
+    @Test("the extension holds one name")
+    func one() throws {
+        #expect(try parse(list(entry("Records.Example.ORG"))).text == "records.example.org")
+        let long = (0..<4).map { _ in String(repeating: "a", count: 62) }.joined(separator: ".")
+        #expect(try parse(list(entry(long))).text == long)
+    }
+
+    @Test("no name, several names or anything else is malformed")
+    func malformed() {
+        let whole = list(entry("a.example"))
+        var broken: [[UInt8]] = (0..<whole.count).map { Array(whole.prefix($0)) }
+        broken += [
+            whole + [0], list(entry("a"), entry("b")), list(entry("a", type: 1)), list(entry("a"), entry("b", type: 1)),
+        ]
+        // Either length one more, or one less.
+        for place in [1, 4] {
+            for difference in [1, -1] {
+                var other = whole
+                other[place] = UInt8(Int(other[place]) + difference)
+                broken.append(other)
+            }
+        }
+        for bytes in broken {
+            #expect(throws: ClientHelloFault.serverNameMalformed, "\(bytes)") { try parse(bytes) }
+        }
+    }
+
+    @Test(
+        "a name that is not a host is refused",
+        arguments: ["127.0.0.1", "a.example.", "::1", "a b", "a\0.example", ""])
+    func noHost(name: String) {
+        #expect(throws: ClientHelloFault.serverNameNoHost) { try parse(list(entry(name))) }
+    }
+
+    @Test("random bytes give a valid name or an error")
+    func anyBytes() {
+        let seed = RunSeed.tell()
+        var generator = SeededGenerator(seed: seed)
+        for _ in 0..<20_000 {
+            var bytes = list(entry("records.example.org"))
+            for _ in 0..<3 {
+                bytes[Int.random(in: 0..<bytes.count, using: &generator)] = .random(in: 0...255, using: &generator)
+            }
+            guard let name = try? parse(bytes) else { continue }
+            #expect(ServerName(name.text) == name, "seed \(seed): \(bytes)")
+        }
     }
 }

@@ -228,3 +228,6 @@ struct BalancerTests {
         #expect(counts(&balancer, servers(1), 10) == [10])
     }
 }
+
+/// Applies a mutating function within a macro's argument, where the value itself cannot be changed.
+func on<Value, Result>(_ value: inout Value, _ change: (inout Value) -> Result) -> Result { change(&value) }
