@@ -125,7 +125,7 @@ def test_a_flood_is_ended_while_others_are_served(start_gateway, own_upstream, p
 
 
 def test_the_page_states_every_frame_limit():
-    source = (REPOSITORY / "Sources" / "HTTP" / "HTTP2" / "HTTP2Limits.swift").read_text()
+    source = (REPOSITORY / "Sources" / "HTTP" / "HTTP2" / "HTTP2Framing.swift").read_text()
     section = (REPOSITORY / "docs" / "operations" / "limits.md").read_text().split("### Too much of a frame\n")[1]
     rows = {kind: (rate, burst) for kind, rate, burst in re.findall(
         r"(?m)^- `(\w+)`: (?:(\d+)/s, burst )?([^;]+);", section.split("\n#")[0])}
