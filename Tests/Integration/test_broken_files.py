@@ -15,7 +15,7 @@ import pytest
 
 import broken_confs
 from paths import BINARY, ENVIRONMENT, PATIENCE
-from pki import attestgate
+from pki import about_the_file, attestgate
 from ports import uncommon_port
 from yaml_files import parsed
 
@@ -38,7 +38,7 @@ def say(directory):
         path = directory / "attestgate.yaml"
         path.write_text(broken_confs.CONF.replace(old, new, 1) if old else broken_confs.CONF)
         done = attestgate("check", "--config", path)
-        return done.returncode, done.stderr.replace(f"{directory}/", "").rstrip("\n")
+        return done.returncode, about_the_file(done.stderr).replace(f"{directory}/", "").rstrip("\n")
     return say
 
 

@@ -62,18 +62,19 @@ extension ForwardingExchange {
             entry.upstream = gateway.routes.routes[route].upstream
             entry.server = call.lastServer
         }
-        if !log.settings.disclosed.isEmpty {
-            noteDisclosed()
-            if let disclosed { entry.disclosed = disclosed }
-        }
+        if !log.settings.disclosed.isEmpty { entry.disclosed = disclosed ?? disclosure(log.settings.disclosed) }
         return entry
     }
 
-    /// Keeps what the log says of the head, before the head is given back or at the end.
+    /// Keeps what the log says of the head, before the head is given back.
     func noteDisclosed() {
         guard disclosed == nil, let wanted = gateway.log?.settings.disclosed, !wanted.isEmpty else { return }
-        var noted = Disclosure(wanted, of: connection.peer)
-        noted.add(wanted, of: head, headBytes.readable)
-        disclosed = noted
+        disclosed = disclosure(wanted)
+    }
+
+    private func disclosure(_ wanted: DisclosedFields) -> Disclosure {
+        var disclosure = Disclosure(wanted, of: connection.peer)
+        disclosure.add(wanted, of: head, headBytes.readable)
+        return disclosure
     }
 }

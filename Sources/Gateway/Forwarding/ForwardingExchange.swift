@@ -222,18 +222,23 @@ final class ForwardingExchange: Exchange {
         stage = .deciding
         route = nil
         trace = .none
-        if isRefused { refusal = nil }
+        if isRefused {
+            refusal = nil
+            disclosed = nil
+        }
+        if isSelfSigned { introduced = nil }
         decision = nil
         timings = RequestTimings()
-        if disclosed != nil { disclosed = nil }
         isDeviceKnown = false
         isRequestComplete = false
         device = nil
-        if introduced != nil { introduced = nil }
         if proof != nil { content = nil }
         proof = nil
         // Of all others nothing is noted there.
-        if tunnelling.isAsked { tunnelling = Tunnelling() }
+        if tunnelling.isAsked {
+            tunnelling = Tunnelling()
+            disclosed = nil
+        }
         isAborted = false
         isUpstreamAsked = false
         isRetried = false
