@@ -164,6 +164,8 @@ enum StreamField {
         guard name.count > 0 else { throw .fieldNameMalformed }
         for index in name.indices {
             let byte = name[index]
+            // Nearly all names consist of these alone.
+            if byte &- UInt8(ascii: "a") < 26 || byte == UInt8(ascii: "-") { continue }
             guard ByteClass.isToken(byte) else { throw .fieldNameMalformed }
             guard ByteClass.lowercased(byte) == byte else { throw .fieldNameUpperCase }
             if !ByteClass.isPlainInName(byte) { isUnusual = true }

@@ -14,6 +14,9 @@ internal import Glibc
     private let meter: MemoryMeter
     /// The bytes of the session.
     private(set) var used = 0
+    /// The bytes that the meter knows of. It learns of larger changes only: most allocations live for a request.
+    private var reported = 0
+    private static let step = 4096
     private var block: UnsafeMutableRawPointer?
     /// Frames of 16,384 bytes with their headers, in whole pages.
     private static let length = 20 * 1024
@@ -26,6 +29,7 @@ internal import Glibc
     deinit {
         // nghttp2 frees everything when its session is deleted.
         unsafe precondition(block == nil, "the session is gone before its memory")
+        meter.add(-reported)
     }
 
     /// The allocation functions, which nghttp2 copies and then calls.
@@ -37,7 +41,9 @@ internal import Glibc
 
     private func count(_ change: Int) {
         used += change
-        meter.add(change)
+        guard abs(used - reported) >= Self.step else { return }
+        meter.add(used - reported)
+        reported = used
     }
 
     /// Counts allocated memory.
