@@ -1,8 +1,8 @@
 public import Bytes
 public import EventLoop
 
-/// Bytes that a client's connection takes beside the blocks of its buffers and the memory of nghttp2, mostly OpenSSL's:
-/// measured by `bench/memory`, rounded up.
+/// Estimates of the bytes that a client's connection takes beside the blocks of its buffers and the memory of nghttp2,
+/// mostly OpenSSL's. The measured resident memory corrects them.
 enum MemoryCost {
     /// During a TLS handshake.
     static let handshake = 48 * 1024
@@ -11,7 +11,7 @@ enum MemoryCost {
     static let stream = 4 * 1024
 }
 
-/// Keeps one worker within the memory budget of the process.
+/// Keeps one loop within the memory budget of the process.
 ///
 /// Under pressure the clients that hold the most are not read from; then connections of HTTP/2 begin few streams; then
 /// the connections of the client that holds the most are closed; then none are accepted. `MemoryPressure` has the
