@@ -3,6 +3,9 @@
 #ifndef ATTESTGATE_CCURL_SHIM_H
 #define ATTESTGATE_CCURL_SHIM_H
 
+// Before everything else, for the reason that CLinux gives.
+#pragma clang module import SwiftGlibc
+
 #include <curl/curl.h>
 
 static inline CURLcode ag_curl_set_long(CURL *curl, CURLoption option, long value) {

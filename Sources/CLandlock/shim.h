@@ -1,6 +1,9 @@
-// Linux's Landlock (landlock(7)), for which glibc has no functions. Declared by hand for the reason that CLinux gives.
+// Linux's Landlock (landlock(7)), for which glibc has no functions.
 #ifndef ATTESTGATE_CLANDLOCK_SHIM_H
 #define ATTESTGATE_CLANDLOCK_SHIM_H
+
+// Before everything else, for the reason that CLinux gives.
+#pragma clang module import SwiftGlibc
 
 #include <linux/landlock.h>
 

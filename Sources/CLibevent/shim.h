@@ -2,8 +2,8 @@
 #ifndef ATTESTGATE_CLIBEVENT_SHIM_H
 #define ATTESTGATE_CLIBEVENT_SHIM_H
 
-// First, because event-config.h defines _GNU_SOURCE: glibc's types must have the shape they have in Swift's Glibc.
-#include <sys/types.h>
+// Before everything else, for the reason that CLinux gives.
+#pragma clang module import SwiftGlibc
 
 #include <event2/dns.h>
 #include <event2/event.h>

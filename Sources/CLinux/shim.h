@@ -1,10 +1,13 @@
 // Linux calls that Swift's own Glibc module lacks: those that glibc declares only under _GNU_SOURCE, which that module is
 // compiled without, and those whose header it leaves out.
 //
-// Declared by hand, and without including a header that Glibc covers: in a whole-module build the module that is imported
-// first owns the declarations, and files that import Glibc alone would not find sockaddr, timespec and the like.
+// This and every other C module of ours imports Swift's Glibc module before it includes a header. Without that, the module
+// that a compiler process imports first owns the declarations of glibc that its headers include, and files that import
+// Glibc alone do not find SOCK_STREAM, sockaddr, timespec and the like. Which module is first varies between builds.
 #ifndef ATTESTGATE_CLINUX_SHIM_H
 #define ATTESTGATE_CLINUX_SHIM_H
+
+#pragma clang module import SwiftGlibc
 
 #include <sys/eventfd.h>
 

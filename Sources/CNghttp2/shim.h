@@ -2,7 +2,8 @@
 #ifndef ATTESTGATE_CNGHTTP2_SHIM_H
 #define ATTESTGATE_CNGHTTP2_SHIM_H
 
-#include <sys/types.h>
+// Before everything else, for the reason that CLinux gives.
+#pragma clang module import SwiftGlibc
 
 #include <nghttp2/nghttp2.h>
 

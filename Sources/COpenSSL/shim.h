@@ -3,6 +3,9 @@
 #ifndef ATTESTGATE_COPENSSL_SHIM_H
 #define ATTESTGATE_COPENSSL_SHIM_H
 
+// Before everything else, for the reason that CLinux gives.
+#pragma clang module import SwiftGlibc
+
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/cms.h>
