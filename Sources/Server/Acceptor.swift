@@ -2,8 +2,7 @@ public import Bytes
 public import EventLoop
 public import TLS
 
-/// The listeners of one worker and the connections they accepted: who owns a `ServerConnection` from its first byte to
-/// its last.
+/// The listeners of one worker and the connections they accepted. It owns each `ServerConnection` until that closes.
 public final class Acceptor {
     let loop: Loop
     let settings: ServerSettings
@@ -14,27 +13,27 @@ public final class Acceptor {
     private var freeSlots: [Int] = []
     /// Connections open now.
     public private(set) var connectionCount = 0
-    /// Set when the worker stops: each response then ends its connection.
+    /// Whether the acceptor is draining: each response then ends its connection.
     public var isDraining: Bool { endsConnections }
     private var endsConnections = false
-    /// Whether clients still get the time for what they may be sending right now.
+    /// Whether a client may still send the request that may be on its way.
     private(set) var isWindingUp = false
     private var drained: (() -> Void)?
-    /// Connections to be settled when the loop's turn ends, and whether that was asked for.
+    /// Connections to advance at the end of the loop's turn, and whether the loop was asked to call back then.
     private var scheduled: [ServerConnection] = []
     private var isTurnEndAwaited = false
-    /// What speaks against keeping a connection, by what has been loaded since it was accepted.
+    /// Returns why a connection may no longer stay open, by the configuration loaded since it was accepted.
     private var objection: ((ServerConnection) -> ClientAdmission.KeyRejection?)?
-    /// TLS handshakes under way now.
+    /// TLS handshakes in flight.
     public private(set) var handshakeCount = 0
     private var handshakes = ArrivalQueue()
-    /// Connections taken since the beginning.
+    /// Connections accepted so far.
     private var opened: UInt64 = 0
 
     private struct Listener {
-        /// Nil when nothing more is accepted.
+        /// Nil once the listener no longer accepts.
         var socket: ListeningSocket?
-        /// Connections that may be open.
+        /// The maximum of open connections.
         let limit: Int
         var connections = 0
     }
@@ -46,24 +45,24 @@ public final class Acceptor {
         self.application = application
     }
 
-    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the contexts decide.
+    /// Serves TLS connections on a listening socket. The TLS contexts decide whether clients need a certificate.
     ///
     /// - Parameters:
-    ///   - proxies: whose connections must begin with a PROXY header.
-    ///   - connections: that may be open.
+    ///   - proxies: Peers whose connections must begin with a PROXY header.
+    ///   - connections: The maximum of open connections.
     public func listen(
         on socket: consuming Socket, tls: VirtualHosts, proxies: TrustedProxies = .none, connections: Int = .max
     ) {
         add(socket, tls: tls, proxies: proxies.unshared, connections: connections)
     }
 
-    /// The same for a listener of one host.
+    /// Serves TLS connections of a listener with one host.
     public func listen(on socket: consuming Socket, tls: ServerContext, proxies: TrustedProxies = .none) {
         listen(on: socket, tls: VirtualHosts(tls), proxies: proxies)
     }
 
-    /// Serves connections without TLS, whose clients have no identity. For sockets that something else guards, such as the
-    /// mode of a Unix socket's file.
+    /// Serves connections without TLS, whose clients have no identity. For sockets with another protection, such as
+    /// the mode of a Unix socket's file.
     public func listen(on socket: consuming Socket) {
         add(socket, tls: nil, proxies: .none, connections: .max)
     }
@@ -87,8 +86,8 @@ public final class Acceptor {
             let connection = ServerConnection(
                 acceptor: self, listener: listener, socket: socket, peer: peer, tls: tls, isProxied: isProxied)
         else { return }
-        // First: nobody gives way to a connection that would not be admitted anyway. A proxy's is asked about when its header
-        // says whose it is.
+        // First, so that no connection is closed for one that is then not admitted. A proxied connection is judged
+        // once its header has named the client.
         guard isProxied || admits(connection) else { return }  // dropping the connection closes it
         if let refusal = refusalForRoom(on: listener) {
             application.connectionRefused(connection, refusal)
@@ -112,7 +111,7 @@ public final class Acceptor {
 
     /// Makes room for one more connection.
     ///
-    /// - Returns: why there is none; nil if there is.
+    /// - Returns: The reason if there is no room; nil if there is.
     private func refusalForRoom(on listener: Int) -> ConnectionRefusal? {
         pool.meter.refresh()
         if pool.meter.pressure >= .refusesConnections {
@@ -133,7 +132,7 @@ public final class Acceptor {
         return nil
     }
 
-    /// A connection has something to write, and this turn of the loop may bring more.
+    /// Advances a connection at the end of the loop's turn, which may bring it more to write.
     func advanceWhenTurnEnds(_ connection: ServerConnection) {
         scheduled.append(connection)
         guard !isTurnEndAwaited else { return }
@@ -142,7 +141,7 @@ public final class Acceptor {
     }
 
     private func advanceAll() {
-        // What is due while these are settled is due at the end of the next turn, which does not wait.
+        // Connections scheduled meanwhile are advanced at the end of the next turn, which does not wait.
         isTurnEndAwaited = false
         let due = scheduled
         scheduled = []
@@ -152,8 +151,8 @@ public final class Acceptor {
         }
     }
 
-    /// Whether the application admits one more connection of this client; if so, the application learns when the
-    /// connection has ended.
+    /// Returns whether the application admits one more connection of this client. If so, the application learns when
+    /// the connection ends.
     func admits(_ connection: ServerConnection) -> Bool {
         connection.isAdmitted = application.admits(connection)
         if !connection.isAdmitted { application.connectionRefused(connection, .sourceLimit) }
@@ -162,8 +161,9 @@ public final class Acceptor {
 
     // MARK: - Handshakes under way
 
-    /// At the limit the oldest handshake is ended, not the newest. An attacker who wants to keep all others out must
-    /// then open as many connections as the limit within the time of a genuine handshake, not within its timeout.
+    /// Counts a handshake. At the limit it ends the oldest handshake, not the newest. An attacker who wants to keep
+    /// all others out must then open as many connections as the limit within the time of a genuine handshake, not
+    /// within its timeout.
     private func enterHandshake(_ connection: ServerConnection) {
         if handshakeCount >= settings.handshakes, let oldest = oldestHandshake() {
             application.connectionRefused(oldest, .handshakeLimit)
@@ -186,12 +186,13 @@ public final class Acceptor {
         return connection
     }
 
-    /// A handshake is complete, or its connection at its end.
+    /// Counts a handshake that is complete, or whose connection has ended.
     func leaveHandshake() { handshakeCount -= 1 }
 
     // MARK: - Connections
 
-    /// Ends connections that are idle, or whose clients have shown nothing yet, as `ConnectionEviction` chooses them.
+    /// Ends connections that are idle, or whose clients have not yet authenticated, as `ConnectionEviction` chooses
+    /// them.
     private func closeForRoom(_ refusal: ConnectionRefusal, among isMeant: (ServerConnection) -> Bool) {
         var choice = ConnectionEviction()
         for case let connection? in connections where isMeant(connection) {
@@ -211,7 +212,7 @@ public final class Acceptor {
         for case let connection? in connections { body(connection) }
     }
 
-    /// Lets go of a connection that has closed itself.
+    /// Releases a connection that has closed itself.
     func remove(_ connection: ServerConnection) {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
@@ -222,10 +223,10 @@ public final class Acceptor {
         reportIfDrained()
     }
 
-    /// A second descriptor of a listener's socket, for another acceptor: both have one queue of connections.
+    /// Duplicates the socket of a listener for another acceptor. Both share one queue of connections.
     ///
-    /// - Parameter index: of the listener, in the order they were added.
-    /// - Returns: nil if there is no descriptor left, or no such listener.
+    /// - Parameter index: The listener's position, in the order in which they were added.
+    /// - Returns: Nil if no descriptor is left, or there is no such listener.
     public func duplicateListener(_ index: Int) -> Int32? {
         listeners.indices.contains(index) ? listeners[index].socket?.duplicate() : nil
     }
@@ -234,18 +235,18 @@ public final class Acceptor {
         for index in listeners.indices { listeners[index].socket = nil }
     }
 
-    /// Stops accepting; connections that are open stay so.
+    /// Stops accepting; open connections stay open.
     ///
-    /// - Parameter emptied: called once, when the last connection has closed.
+    /// - Parameter emptied: Called once, when the last connection has closed.
     public func retire(_ emptied: @escaping () -> Void) {
         drained = emptied
         stopListening()
         reportIfDrained()
     }
 
-    /// Stops accepting, closes idle connections, and lets the others finish the request they serve.
+    /// Stops accepting, closes idle connections, and lets the others complete the request in flight.
     ///
-    /// - Parameter drained: called once, when the last connection has closed; in place of what was given before.
+    /// - Parameter drained: Called once, when the last connection has closed. It replaces an earlier callback.
     public func drain(_ drained: @escaping () -> Void) {
         endsConnections = true
         isWindingUp = false
@@ -255,9 +256,9 @@ public final class Acceptor {
         reportIfDrained()
     }
 
-    /// Stops accepting, and takes from each connection no more than one request of HTTP/1.1, or of HTTP/2 those that are on
-    /// their way; each is served. Handshakes are completed. A connection that nothing comes on closes soon, as
-    /// `ConnectionLife.notice` says. May be followed by `retire` or `drain`.
+    /// Stops accepting, and serves of each connection what may be on its way: with HTTP/1.1 at most one request, with
+    /// HTTP/2 all that arrive before the last GOAWAY. Handshakes are completed. A connection without input closes
+    /// after `ConnectionLife.notice`. May be followed by `retire` or `drain`.
     public func windUp() {
         endsConnections = true
         isWindingUp = true
@@ -265,7 +266,7 @@ public final class Acceptor {
         for connection in connections { connection?.windUp() }
     }
 
-    /// Whether all that has come is decided, and nothing more is begun.
+    /// Whether every request received is decided, and none can begin.
     public var isDecided: Bool { connections.allSatisfy { $0?.isDecided ?? true } }
 
     private func reportIfDrained() {
@@ -274,16 +275,16 @@ public final class Acceptor {
         drained()
     }
 
-    /// Ends every connection at once.
+    /// Closes every connection immediately.
     public func abortAll() { abort { _ in true } }
 
-    /// Ends at once the connections of which that is true.
+    /// Closes immediately the connections that match.
     public func abort(where isMeant: (ServerConnection) -> Bool) {
         for case let connection? in connections where isMeant(connection) { connection.abort() }
     }
 
-    /// Ends the connections that something speaks against: those that are open now, and those that are in the middle of their
-    /// handshake when it is complete.
+    /// Ends the connections to which there is an objection: open ones now, and those in their handshake when it
+    /// completes.
     public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.KeyRejection?) {
         self.objection = objection
         for case let connection? in connections where connection.identity != nil {
@@ -294,10 +295,103 @@ public final class Acceptor {
         }
     }
 
-    /// Whether a connection with an identity may not go on; then that has been reported.
+    /// Returns whether there is an objection to a connection with an identity, and reports it to the application.
     func isBarred(_ connection: ServerConnection) -> Bool {
         guard let found = objection?(connection) else { return false }
         application.connectionRefused(connection, .certificateBarred(found))
         return true
+    }
+}
+
+/// Connections in the order of arrival while their handshakes are in flight. The first is the nearest to its timeout.
+///
+/// A completed entry stays until it reaches the front or a sweep, so completion costs nothing.
+struct ArrivalQueue {
+    struct Entry {
+        /// The connection's slot, and its number, because slots are used again.
+        let slot: Int
+        let number: UInt64
+    }
+
+    private var entries: [Entry] = []
+    private var first = 0
+    private var sweepAt = 128
+
+    /// Entries, including those whose handshakes are complete.
+    var count: Int { entries.count - first }
+
+    /// Appends an entry.
+    ///
+    /// - Parameter isUnderWay: Returns whether the handshake of an entry is still in flight.
+    mutating func append(_ entry: Entry, isUnderWay: (Entry) -> Bool) {
+        entries.append(entry)
+        guard entries.count >= sweepAt else { return }
+        entries = entries[first...].filter(isUnderWay)
+        first = 0
+        // As many entries can arrive as are left, so sweeping costs each of them a step or two.
+        sweepAt = max(128, 2 * entries.count)
+    }
+
+    /// Removes the oldest entry whose handshake is in flight, and returns it.
+    mutating func popFirst(isUnderWay: (Entry) -> Bool) -> Entry? {
+        while first < entries.count {
+            defer { first += 1 }
+            if isUnderWay(entries[first]) { return entries[first] }
+        }
+        return nil
+    }
+}
+
+/// Chooses the connections to close when new ones find no room: the oldest that may be closed, of the holder with the
+/// most connections.
+///
+/// A holder is a client certificate, or an address before the certificate is known. So a crowd does not displace the
+/// clients of other holders. A /64 of IPv6 counts as one address, since its owner has all of it. Of holders with
+/// equal counts the one with the oldest closable connection is chosen, so each newcomer has as much time as the
+/// others had.
+struct ConnectionEviction {
+    /// A connection that may be closed.
+    private struct Candidate {
+        let isKnown: Bool
+        let number: UInt64
+    }
+
+    private struct Holding {
+        var count = 0
+        var closable: [Candidate] = []
+
+        var oldest: UInt64 { closable.map(\.number).min() ?? 0 }
+    }
+
+    private var holdings: [Int: Holding] = [:]
+
+    /// - Parameters:
+    ///   - number: The connection's number.
+    ///   - isKnown: Whether the client has authenticated. A holder's other connections are closed first.
+    ///   - isClosable: Whether closing it loses nothing.
+    mutating func add(holder: Int, number: UInt64, isKnown: Bool, isClosable: Bool) {
+        holdings[holder, default: Holding()].count += 1
+        guard isClosable else { return }
+        holdings[holder, default: Holding()].closable.append(Candidate(isKnown: isKnown, number: number))
+    }
+
+    /// One of so many connections is closed at a time: to search all of them for each newcomer would cost more than a
+    /// newcomer.
+    private static let part = 256
+
+    /// The numbers of the connections to close; empty if none may be closed. More than one only with many
+    /// connections, and while their holder keeps more than any other.
+    var numbers: [UInt64] {
+        let candidates = holdings.values.filter { !$0.closable.isEmpty }
+        func precedes(_ left: Holding, _ right: Holding) -> Bool {
+            (left.count, right.oldest) < (right.count, left.oldest)
+        }
+        guard let largest = candidates.max(by: precedes) else { return [] }
+        let counts = holdings.values.map(\.count).sorted()
+        let second = counts.dropLast().last ?? 0
+        let total = counts.reduce(0, +)
+        let excess = min(total / Self.part, largest.count - second)
+        let order = largest.closable.sorted { ($0.isKnown ? 1 : 0, $0.number) < ($1.isKnown ? 1 : 0, $1.number) }
+        return order.prefix(max(1, excess)).map(\.number)
     }
 }

@@ -1,76 +1,78 @@
 public import HTTP
 public import TLS
 
-/// What a server does with its requests. One per worker; subclassed by each role.
+/// The code that serves the requests of a server: one object per worker, subclassed by each role.
 open class Application {
     public init() {}
 
-    /// An exchange, which serves requests of the connection one after the other: all of them with HTTP/1.1, with HTTP/2 as many as
-    /// are under way at once have one each.
+    /// Returns an exchange for the connection. It serves one request after the other: all requests of HTTP/1.1, or
+    /// those of one stream object of HTTP/2.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
-    /// A connection was accepted; nothing of it has been read but the header of a trusted proxy, where it has one.
+    /// Decides about an accepted connection. Nothing of it has been read, except the header of a trusted proxy.
     ///
-    /// - Returns: false to close it at once. If true, `connectionClosed` follows when it ends.
+    /// - Returns: False to close it immediately. If true, `connectionClosed` follows when it ends.
     open func admits(_ connection: ServerConnection) -> Bool { true }
 
-    /// The header of a trusted proxy was read; `admits` follows.
+    /// Called with the header of a trusted proxy; `admits` follows.
     ///
-    /// - Parameter hasSource: whether it names a client, whose address the connection has from now on.
+    /// - Parameter hasSource: Whether the header names a client, whose address the connection has from now on.
     open func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {}
 
-    /// Whether a request may begin on a stream of HTTP/2. If not, the stream is reset.
+    /// Returns whether a request may begin on a stream of HTTP/2. If not, the stream is reset.
     open func admitsStream(on connection: ServerConnection) -> Bool { true }
-    /// A request has begun on a stream of HTTP/2; `streamEnded` follows, when the request, or the WebSocket it became, has ended.
+    /// Called when a request begins on a stream of HTTP/2. `streamEnded` follows when the request, or the WebSocket
+    /// it became, has ended.
     open func streamBegan(on connection: ServerConnection) {}
     open func streamEnded(on connection: ServerConnection) {}
 
-    /// A connection that was admitted has ended.
+    /// Called when an admitted connection has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
-    /// A TLS handshake is complete, and its client's certificate verified, in this or in an earlier one.
+    /// Called when a TLS handshake is complete and the client's certificate verified, in this handshake or an earlier
+    /// one.
     open func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {}
 
-    /// Whether the client of a completed handshake may have one more connection. If not, it is ended.
+    /// Returns whether the client of a completed handshake may have one more connection. If not, the connection ends.
     open func admitsClient(of connection: ServerConnection) -> Bool { true }
 
-    /// No connection can be accepted for a moment: descriptors or memory have run out.
+    /// Called when no connection can be accepted for a moment: descriptors or memory are exhausted.
     ///
-    /// - Parameter errno: what the kernel said.
+    /// - Parameter errno: The kernel's error.
     open func acceptingPaused(errno: Int32) {}
 
-    /// A connection is ended without an answer, most of them before their first request; also if a client merely left during
+    /// Called when a connection ends without an answer, mostly before its first request. Also if a client left during
     /// the handshake.
     open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
 }
 
-/// Why a connection is ended without an HTTP answer.
+/// The reason why a connection ends without an HTTP answer.
 public enum ConnectionRefusal: Sendable {
-    /// The worker serves as many connections as it may.
+    /// The worker has its maximum of connections.
     case limit
-    /// The listener has as many connections as it may.
+    /// The listener has its maximum of connections.
     case listenerLimit
     /// The application admits no more of this address.
     case sourceLimit
     /// The application admits no more of this client.
     case clientLimit
-    /// The process is about to use up its memory budget.
+    /// The memory budget of the process is nearly exhausted.
     case memory
-    /// The number of handshakes under way is at its limit, and this is the oldest of them.
+    /// The number of handshakes in flight is at its limit, and this is the oldest of them.
     case handshakeLimit
-    /// A trusted proxy's connection without a valid header: TLS has not begun.
+    /// The header of a trusted proxy is missing or invalid. TLS has not begun.
     case proxyHeader(ProxyHeaderFault)
     case handshake(TLSFailure)
     case handshakeTimeout
     /// The client certificate expired while the connection was open.
     case certificateExpired
-    /// The client is not let in any more by what has been loaded since its connection was accepted.
+    /// The configuration loaded since the connection was accepted no longer admits the client.
     case certificateBarred(ClientAdmission.KeyRejection)
     /// The client broke a rule of HTTP/2 that concerns the whole connection, and was notified with GOAWAY.
     case http2(HTTP2Fault)
 }
 
-/// What an application keeps with a connection, for all requests on it.
+/// What an application keeps with a connection for all its requests.
 open class ConnectionMemory {
     public init() {}
 }

@@ -1,15 +1,17 @@
 public import HTTP
 
-/// An exchange whose request is small enough to be collected, and whose response is one piece: for services that answer
-/// themselves rather than forward.
+/// An exchange whose request is collected in memory and whose response is one piece: for services that answer
+/// themselves and do not forward.
 open class CollectedExchange: Exchange {
-    /// What has arrived of the request's content: at most `contentLimit` octets.
+    /// The content received so far: at most `contentLimit` bytes.
     public private(set) final var content: [UInt8] = []
     public final let contentLimit: Int
     private final var response: [UInt8] = []
     private final var sent = 0
 
-    /// - Parameter contentLimit: in octets.
+    /// Creates an exchange.
+    ///
+    /// - Parameter contentLimit: The maximum of content, in bytes.
     public init(connection: ServerConnection, contentLimit: Int) {
         self.contentLimit = contentLimit
         super.init(connection: connection)
@@ -17,22 +19,22 @@ open class CollectedExchange: Exchange {
 
     // MARK: - The request
 
-    /// More content has arrived than may. Answer.
+    /// Called when the content exceeds the limit. The subclass answers.
     open func contentExceeded() {}
 
-    /// The content, by what the head says of it, is more than may be.
+    /// Whether the head announces more content than the limit.
     public final var announcesTooMuch: Bool {
         if case .length(let length) = head.framing { length > UInt64(contentLimit) } else { false }
     }
 
-    /// A part of the head as text.
+    /// Returns a part of the head as text.
     public final func text(_ range: ByteRange) -> String {
         let bytes = headBytes.copy()
         return String(decoding: bytes[range.start..<range.end], as: UTF8.self)
     }
 
     override open func receive(content: Span<UInt8>) -> Int {
-        // What is refused already is read over.
+        // The rest of a refused request is discarded.
         guard !isAnswered else { return content.count }
         guard self.content.count + content.count <= contentLimit else {
             contentExceeded()
@@ -44,7 +46,7 @@ open class CollectedExchange: Exchange {
 
     // MARK: - The response
 
-    /// Writes what follows the head, whose length the head has said.
+    /// Sends the content of the response, whose length the head has stated.
     public final func send(_ response: [UInt8]) {
         self.response = response
         push()
@@ -63,7 +65,7 @@ open class CollectedExchange: Exchange {
         if isAnswered { push() }
     }
 
-    /// Subclasses forget what they have too, and call this.
+    /// Resets the exchange. Subclasses reset their own properties and call `super`.
     override open func ended() {
         content = []
         response = []

@@ -2,41 +2,41 @@ public import Bytes
 public import EventLoop
 public import HTTP
 
-/// One request and its response, for the code that answers. Its carrier, an HTTP/1.1 connection or a stream of HTTP/2,
-/// has one exchange for all its requests in turn.
+/// A request and its response, as the code that answers sees them. Its carrier, an HTTP/1.1 connection or a stream of
+/// HTTP/2, uses one exchange for its requests in turn.
 ///
-/// The connection calls the `open` methods as the request arrives; the subclass answers with `sendHead`, `sendContent`
-/// and `sendEnd`. These write to no socket: the event that led to them does that once, at its end, so that a head and
-/// its content leave in one record. A subclass that answers from another event (because its upstream did) says `advance()`
-/// when it is done.
+/// The carrier calls the `open` methods as the request arrives. The subclass answers with `sendHead`, `sendContent`
+/// and `sendEnd`. These do not write to a socket: the current event writes once, at its end, so that a head and its
+/// content leave in one record. A subclass that answers from another event, such as one of its upstream, calls
+/// `advance()` at the end.
 open class Exchange {
-    /// The owner of this exchange. It lets go of the exchange when it closes, which ends the cycle.
+    /// The owner of this exchange. It releases the exchange when it closes, which breaks the reference cycle.
     public let connection: ServerConnection
-    /// What carries the request and its response on that connection; set before anything is called.
+    /// The carrier of request and response; set before any method is called.
     final var carrier: ExchangeCarrier?
-    /// The request head: ranges into `headBytes`. A copy; what most ask for is there by itself, too.
+    /// The request head: ranges into `headBytes`. This is a copy; the most used values have properties of their own.
     public final var head: RequestHead { receivedHead }
     final var receivedHead = RequestHead()
-    /// How the content of the request is framed, and whether there is any.
+    /// The framing of the request's content.
     public final var framing: ContentFraming { receivedHead.framing }
-    /// The method of the request; nil for one that no route can admit.
+    /// The method of the request; nil if no route can admit it.
     public final var method: Method? { receivedHead.method }
-    /// By which a route is chosen: `RequestHead.routedMethod`.
+    /// The method by which a route is chosen: `RequestHead.routedMethod`.
     public final var routedMethod: Method? { receivedHead.routedMethod }
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
-    /// In which version of HTTP the request came, also where its head could not be read.
+    /// The version of HTTP of the request, also where its head cannot be read.
     public final var version: HTTPVersion { carrier?.version(of: receivedHead.version) ?? receivedHead.version }
-    /// When the head was complete; until then, when its first byte came.
+    /// The time at which the head was complete; until then that of its first byte.
     public final var began: Instant { beganAt }
     final var beganAt = Instant(nanoseconds: 0)
-    /// The status answered; 0 while there is none.
+    /// The status of the response; 0 before its head is sent.
     public final var status: UInt16 { answeredStatus }
     private final var answeredStatus: UInt16 = 0
-    /// Octets of content received.
+    /// Bytes of content received.
     public final var requestBytes: UInt64 { receivedBytes }
     final var receivedBytes: UInt64 = 0
-    /// Octets of content handed to the connection.
+    /// Bytes of content handed to the connection.
     public final var responseBytes: UInt64 { sentBytes }
     private final var sentBytes: UInt64 = 0
 
@@ -47,29 +47,32 @@ open class Exchange {
 
     // MARK: - The request, for subclasses to override
 
-    /// The head is complete and well-formed. Content follows if `head.framing` says so.
+    /// Called when the head is complete and well-formed. Content follows if `head.framing` says so.
     open func headReceived() {}
-    /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
+    /// Takes content that has arrived.
+    ///
+    /// - Returns: How many bytes were taken. If not all, the subclass calls `contentWanted()` later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
-    /// All content that has arrived was taken; more may follow.
+    /// Called when all content received so far was taken; more may follow.
     open func contentPaused() {}
-    /// The request is complete.
+    /// Called when the request is complete.
     open func contentEnded() {}
-    /// The request cannot be read. Answer; nothing more of it comes, and with HTTP/1.1 the connection is closed after that.
+    /// Called when the request cannot be read. The subclass answers. Nothing more of the request follows, and with
+    /// HTTP/1.1 the connection then closes.
     open func requestFaulted(_ fault: MessageFault) {}
-    /// The rest of the head or content did not come in time, and nothing is answered yet: answer.
+    /// Called when the rest of the head or the content is late and nothing is answered yet. The subclass answers.
     open func requestTimedOut() {}
-    /// Something is answered already, and the client is overdue: it is cut off after this.
+    /// Called when the client is overdue after the response has begun. The carrier then cuts it off.
     open func cutOff(_ debt: ClientDebt) {}
-    /// The client has taken what was sent: there is room for more.
+    /// Called when the client has read what was sent: there is room for more.
     open func outputDrained() {}
-    /// The client is gone, or the connection broke: nobody waits for the response any more.
+    /// Called when the client has gone, or the connection broke.
     open func abandoned() {}
-    /// The last byte of the response was handed to the kernel, or never will be (`abandoned` was called before).
+    /// Called when the kernel has taken the last byte of the response, or after `abandoned`.
     open func ended() {}
-    /// Bytes of memory that the subclass holds in blocks for the request.
+    /// Bytes of memory that the subclass holds for the request in blocks.
     open var heldBytes: Int { 0 }
-    /// Whether all is decided about the request: nobody need be asked any more whether it may go on.
+    /// Whether the request is decided: no answer of the registry is pending.
     open var isDecided: Bool { isAnswered }
 
     // MARK: - The response
@@ -79,12 +82,12 @@ open class Exchange {
     /// Writes the response head.
     ///
     /// - Parameters:
-    ///   - content: how long the content is; `untilClose` or `chunked` when that is unknown: the carrier then decides
-    ///     how its end is marked.
+    ///   - content: The framing of the content; `untilClose` or `chunked` if the length is unknown. The carrier
+    ///     then decides how its end is marked.
     ///   - statedLength: Content-Length of a response without content (HEAD, 304).
-    ///   - isLast: whether the connection takes no more requests after this response, whatever else speaks for keeping it.
-    ///   - fields: appends the other fields; none of connection or framing.
-    /// - Returns: false if the head does not fit a buffer; nothing was written.
+    ///   - isLast: Whether the connection takes no more requests after this response.
+    ///   - fields: Appends the other fields; none of connection or framing.
+    /// - Returns: False if the head does not fit a buffer; nothing was written.
     public final func sendHead(
         _ status: UInt16, content: ContentFraming, statedLength: UInt64? = nil, isLast: Bool = false,
         fields: (inout ByteBuffer) -> Void
@@ -96,42 +99,48 @@ open class Exchange {
         return true
     }
 
-    /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
+    /// Writes content.
+    ///
+    /// - Returns: How many bytes were taken. `outputDrained` is called when there is room for more.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
         let taken = carrier?.write(content) ?? 0
         sentBytes += UInt64(taken)
         return taken
     }
 
-    /// Hands over trailers, which go when the response ends. HTTP/1.1 carries none: hardly anybody reads them there, and many take them for
-    /// header fields.
+    /// Hands over trailers, which are sent at the end of the response. With HTTP/1.1 none are sent: few recipients
+    /// read them there, and many take them for header fields.
     ///
-    /// - Parameter fields: appends them as lines.
-    /// - Returns: false if they do not fit a buffer.
+    /// - Parameter fields: Appends them as lines.
+    /// - Returns: False if they do not fit a buffer.
     public final func sendTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
         carrier?.writeTrailers(fields) ?? true
     }
 
-    /// Whether trailers come through to the client.
+    /// Whether the carrier sends trailers.
     public final var takesTrailers: Bool { version == .http2 }
 
-    /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
+    /// Ends the response.
+    ///
+    /// - Returns: False if there is no room for the end yet; call it again in `outputDrained`.
     public final func sendEnd() -> Bool {
         carrier?.writeEnd() ?? true
     }
 
-    /// Tells the client to send the content it holds back (RFC 9110 section 10.1.1). Once, before the response.
+    /// Asks the client for the content that it holds back (RFC 9110 section 10.1.1). At most once, before the
+    /// response.
     public final func sendContinue() {
         carrier?.writeContinue()
     }
 
     // MARK: - Tunnels
 
-    /// Switches protocols (101, on a stream of HTTP/2 200): from now on, what the client sends is `receive(content:)` and what is sent is `sendContent`, as it
-    /// is, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are let go of.
+    /// Switches protocols: 101, or 200 on a stream of HTTP/2. From then on `receive(content:)` and `sendContent` move
+    /// raw bytes, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are
+    /// released.
     ///
-    /// - Parameter fields: appends the fields of the head, in HTTP/1.1 those of the connection included.
-    /// - Returns: false if the head does not fit a buffer; nothing was written.
+    /// - Parameter fields: Appends the fields of the head; in HTTP/1.1 also those of the connection.
+    /// - Returns: False if the head does not fit a buffer; nothing was written.
     public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
         precondition(!isAnswered, "a request is answered once")
         guard let tunnel = carrier?.openTunnel(fields) else { return false }
@@ -142,25 +151,25 @@ open class Exchange {
         return true
     }
 
-    /// In a tunnel: its time is over. It ends after this.
+    /// Called when the time of a tunnel is over. The tunnel then ends.
     open func tunnelExpired(_ limit: TunnelLimit) {}
 
-    /// Ends the tunnel now, in order; `ended` is called within.
+    /// Ends the tunnel in order; calls `ended` before it returns.
     public final func endTunnel() {
         carrier?.endTunnel()
     }
 
-    /// The content of the request may come however slowly, with no longer pauses than this. To be said before any has come.
+    /// Lets the content arrive at any rate, with pauses no longer than this. Called before any content arrives.
     public final func allowContentPauses(of idle: TimeSpan) {
         carrier?.allowContentPauses(of: idle)
     }
 
-    /// Breaks the response off: what has begun cannot be completed, and the client must see that.
+    /// Cuts the response off so that the client notices that it is incomplete.
     public final func abort() {
         carrier?.abort()
     }
 
-    /// Content is wanted again.
+    /// Resumes the content of the request.
     public final func contentWanted() {
         carrier?.resumeContent()
     }
@@ -170,12 +179,14 @@ open class Exchange {
         carrier?.advance(connection)
     }
 
-    /// Offers the first octets of what has been read as content. - Returns: how many of them were taken.
+    /// Offers the first bytes of the input as content.
+    ///
+    /// - Returns: How many of them were taken.
     final func receive(_ count: Int, of input: borrowing ByteBuffer) -> Int {
         receive(content: input.readable.extracting(first: count))
     }
 
-    /// Gives back the memory of the head, which nobody reads any more: its ranges refer to nothing.
+    /// Releases the memory of the head, whose ranges then refer to nothing.
     public final func dropHead() { headBytes.removeAll() }
 
     /// Bytes of memory that the request holds in blocks.
@@ -189,10 +200,144 @@ open class Exchange {
     }
 }
 
-/// What a client is overdue with.
-public enum ClientDebt: Equatable, Sendable {
-    /// To send what is left of the content.
-    case content
-    /// To take the response.
-    case response
+/// The carrier of a request and its response on a client connection.
+///
+/// An enumeration like `Transport`, and not a superclass: a stream of HTTP/2 has a superclass already, and the
+/// distinction costs a comparison, not a dynamic call.
+enum ExchangeCarrier {
+    case http1(HTTP1Session)
+    /// Also after the request has become a tunnel.
+    case http2(RequestStream)
+    /// A request of HTTP/1.1 that has become a tunnel of raw bytes.
+    case tunnel(TunnelSession)
+
+    /// Returns the version of HTTP on the wire.
+    ///
+    /// - Parameter sent: The version in the head.
+    func version(of sent: HTTPVersion) -> HTTPVersion {
+        switch self {
+        case .http1, .tunnel: sent
+        case .http2: .http2
+        }
+    }
+
+    func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
+        switch self {
+        case .http1(let session): session.write(head, fields)
+        case .http2(let stream): stream.write(head, fields)
+        case .tunnel: false
+        }
+    }
+
+    /// - Returns: how much was taken.
+    func write(_ content: Span<UInt8>) -> Int {
+        switch self {
+        case .http1(let session): session.write(content)
+        case .http2(let stream): stream.write(content)
+        case .tunnel(let tunnel): tunnel.write(content)
+        }
+    }
+
+    /// - Returns: false if they do not fit.
+    func writeTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
+        switch self {
+        case .http1, .tunnel: true
+        case .http2(let stream): stream.add(trailers: fields)
+        }
+    }
+
+    /// - Returns: false if there is no room for the end yet.
+    func writeEnd() -> Bool {
+        switch self {
+        case .http1(let session): session.writeEnd()
+        case .http2(let stream): stream.writeEnd()
+        case .tunnel(let tunnel): tunnel.writeEnd()
+        }
+    }
+
+    func writeContinue() {
+        switch self {
+        case .http1(let session): session.writeContinue()
+        case .http2(let stream): stream.writeContinue()
+        case .tunnel: break
+        }
+    }
+
+    /// Sends what was written, from an event of another connection.
+    func advance(_ connection: ServerConnection) {
+        // Other streams of the connection may have such events in the same turn of the loop.
+        if case .http2 = self { connection.advanceWhenTurnEnds() } else { connection.advance() }
+    }
+
+    func abort() {
+        switch self {
+        case .http1(let session): session.connection.abort()
+        case .http2(let stream): stream.abort()
+        case .tunnel(let tunnel): tunnel.connection.abort()
+        }
+    }
+
+    func allowContentPauses(of idle: TimeSpan) {
+        switch self {
+        case .http1(let session): session.allowContentPauses(of: idle)
+        case .http2(let stream): stream.allowContentPauses(of: idle)
+        case .tunnel: break
+        }
+    }
+
+    func resumeContent() {
+        switch self {
+        case .http1(let session): session.resumeContent()
+        case .http2(let stream): stream.resumeContent()
+        case .tunnel(let tunnel): tunnel.resumeInput()
+        }
+    }
+
+    /// Switches protocols.
+    ///
+    /// - Returns: The carrier from then on; nil if the head does not fit, or there is no way to a tunnel.
+    func openTunnel(_ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
+        switch self {
+        case .http1(let session): session.becomeTunnel(fields).map { .tunnel($0) }
+        case .http2(let stream): stream.becomeTunnel(fields) ? self : nil
+        case .tunnel: nil
+        }
+    }
+
+    func endTunnel() {
+        switch self {
+        case .http1: break
+        case .http2(let stream): stream.finishTunnel()
+        case .tunnel(let tunnel): tunnel.finish()
+        }
+    }
+}
+
+/// The head of a response without the fields that the exchange adds.
+struct OutgoingHead {
+    let status: UInt16
+    let content: ContentFraming
+    /// Content-Length of a response without content (HEAD, 304).
+    let statedLength: UInt64?
+    /// The connection takes no more requests after this response.
+    let isLast: Bool
+
+    /// Returns the Content-Length to send; nil for none.
+    ///
+    /// - Parameter isAnswerToHead: Whether the request was HEAD. A length would then be that of the response to
+    ///   GET, which is unknown here.
+    func length(isAnswerToHead: Bool) -> UInt64? {
+        switch content {
+        case .length(let length): length
+        case .chunked, .untilClose: nil
+        case .none:
+            if let statedLength {
+                statedLength
+            } else if status >= 200, status != 204, status != 304, !isAnswerToHead {
+                0
+            } else {
+                nil
+            }
+        }
+    }
 }

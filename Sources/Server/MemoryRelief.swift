@@ -1,21 +1,12 @@
 public import Bytes
 public import EventLoop
 
-/// Estimates of the bytes that a client's connection takes beside the blocks of its buffers and the memory of nghttp2,
-/// mostly OpenSSL's. The measured resident memory corrects them.
-enum MemoryCost {
-    /// During a TLS handshake.
-    static let handshake = 48 * 1024
-    static let connection = 24 * 1024
-    /// Of a stream of HTTP/2 and its exchange.
-    static let stream = 4 * 1024
-}
-
 /// Keeps one loop within the memory budget of the process.
 ///
-/// Under pressure the clients that hold the most are not read from; then connections of HTTP/2 begin few streams; then
-/// the connections of the client that holds the most are closed; then none are accepted. `MemoryPressure` has the
-/// thresholds. What the clients hold is computed only under pressure, so the data path does not pay for it.
+/// Under pressure the clients that hold the most are no longer read from; then connections of HTTP/2 begin few
+/// streams; then the connections of the client that holds the most are closed; then none are accepted.
+/// `MemoryPressure` has the thresholds. What the clients hold is computed only under pressure, so the data path does
+/// not pay for it.
 public final class MemoryRelief {
     private let loop: Loop
     private let pool: BufferPool
@@ -26,14 +17,14 @@ public final class MemoryRelief {
 
     private var looks = 0
 
-    /// How often the budget is looked at, also by a loop that is idle while others take the memory.
+    /// The interval of checks, also of a loop that is idle while others use the memory.
     private static let interval = TimeSpan.milliseconds(500)
     private static let intervalUnderPressure = TimeSpan.milliseconds(50)
-    /// Blocks that were not needed during so many looks go back to the allocator.
+    /// Blocks that were unused during so many checks go back to the allocator.
     private static let looksBeforeRelease = 20
-    /// A client that holds this part of what the worker accounts for is not read from.
+    /// A client that holds one part in so many of what the worker accounts for is not read from.
     private static let largePart = 16
-    /// Other memory than that of connections cannot be relieved: where they have no more than this part, none is closed.
+    /// Only the memory of connections can be relieved. Below one part in so many of the limit, none is closed.
     private static let relievablePart = 16
 
     /// - Parameters:
@@ -70,7 +61,7 @@ public final class MemoryRelief {
         timer?.start(after: meter.pressure > .none ? Self.intervalUnderPressure : Self.interval)
     }
 
-    /// Looks at the budget and does what the pressure asks for.
+    /// Measures the pressure and acts on it.
     private func relieve() {
         meter.refresh()
         if meter.pressure > .none {
@@ -116,7 +107,7 @@ public final class MemoryRelief {
     /// suffices to accept and serve others.
     private func closeLargest(_ holdings: [Int: Holding]) {
         let budget = meter.budget
-        // The other workers hold more: it is theirs to close.
+        // The other workers hold more, so they close connections.
         guard meter.used * budget.loops >= budget.accounted || meter.pressure >= .refusesConnections else { return }
         guard budget.accounted > budget.limit / Self.relievablePart else { return }
         for holding in holdings.values.sorted(by: { $0.bytes > $1.bytes }) {

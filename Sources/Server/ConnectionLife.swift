@@ -1,30 +1,32 @@
 internal import EventLoop
 
-/// How far a connection of HTTP/2 has come with its end. A value without I/O.
+/// The shutdown state of an HTTP/2 connection: a value without I/O.
 struct ConnectionLife {
     enum Phase: Equatable {
         case serving
         /// The client was asked to begin no more requests; those on their way are still served.
         case announced
-        /// The last stream is settled. What was begun is completed.
+        /// The last GOAWAY names the last stream. Requests in flight are completed.
         case ending
-        /// All is said; what still comes is read over until the client closes.
+        /// Everything is sent; what still arrives is discarded until the client closes.
         case lingering
     }
 
     private(set) var phase = Phase.serving
-    /// When nothing of what was sent before the announcement can be on its way any more.
+    /// The time after which no request sent before the announcement can be on its way.
     private(set) var noticeEnd: Instant?
     /// The last GOAWAY is still to be sent.
     private var isFinalDue = false
 
-    /// A round trip, of slow networks too.
+    /// An upper bound of a round trip, on slow networks too.
     static let notice = TimeSpan.seconds(1)
 
-    /// Whether requests that come are served.
+    /// Whether new requests are served.
     var takesRequests: Bool { phase == .serving || phase == .announced }
 
-    /// - Returns: whether it is to be announced now.
+    /// Begins the shutdown.
+    ///
+    /// - Returns: Whether the first GOAWAY has to be sent now.
     mutating func announce(now: Instant) -> Bool {
         guard phase == .serving else { return false }
         phase = .announced
@@ -32,7 +34,7 @@ struct ConnectionLife {
         return true
     }
 
-    /// No requests but those begun.
+    /// Refuses all requests that have not begun.
     mutating func endNow() {
         guard takesRequests else { return }
         phase = .ending
@@ -44,7 +46,8 @@ struct ConnectionLife {
         if let noticeEnd, noticeEnd <= now { endNow() }
     }
 
-    /// - Returns: whether the last GOAWAY is to be sent: right before what is written, so that nothing can have come meanwhile.
+    /// Returns whether the last GOAWAY has to be sent. Called right before output is written, so that no request can
+    /// arrive in between.
     mutating func takeFinalNotice() -> Bool {
         defer { isFinalDue = false }
         return isFinalDue

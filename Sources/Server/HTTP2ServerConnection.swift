@@ -4,35 +4,34 @@ internal import HTTP
 
 /// HTTP/2 on a client connection: each request is a stream with an exchange of its own.
 ///
-/// `HTTP2Session` reads and makes the frames. Here is what the connection's streams have in common: bytes in and out,
-/// time, and the end. `HTTP2ServerConnection+End` announces the end to the client. What one stream does is in
-/// `RequestStream`.
+/// `HTTP2Session` reads and writes the frames. This class has what the streams of a connection share: input and
+/// output, deadlines, and the end. `RequestStream` serves one stream.
 final class HTTP2ServerConnection: ConnectionProtocol {
-    let session: HTTP2Session
+    private let session: HTTP2Session
     private let handler: ServerStreamHandler
-    /// Every stream object there is, at the places the session knows them by; most of them serve nothing.
+    /// Every stream object, at the index by which the session knows it; most of them serve nothing.
     private(set) var streams: [RequestStream] = []
-    /// Requests under way.
-    private(set) var serving = 0
+    /// Requests in flight.
+    private var serving = 0
     var life = ConnectionLife()
-    /// How long the client is waited for that takes nothing of all that was written.
+    /// The deadline of a client that reads nothing of what was written.
     private var outputTime: ClientTime
-    /// Places of streams whose response has moved since that was looked at. Kept for its room.
+    /// Indices of streams whose response has moved since the last measurement. Kept for its capacity.
     private var moved: [Int] = []
-    /// There are such. Looked at more often than the list, which would cost a check for exclusivity each time.
+    /// Whether there are any. Read more often than the list, which would need an exclusivity check each time.
     private var hasMoved = false
-    /// Places of streams that have become tunnels, and whose clients may have sent something before.
+    /// Indices of streams that have become tunnels, whose clients may have sent bytes before.
     private var openedTunnels: [Int] = []
     private var hasOpenedTunnels = false
-    var isFaultReported = false
-    /// Octets read over since the connection was to end.
+    private var isFaultReported = false
+    /// Bytes discarded since the connection began to linger.
     private var lingered = 0
 
-    /// When the idle time ends, if no request is under way.
+    /// The end of the idle time, if no request is in flight.
     private var idleEnd: Instant
-    /// The stream whose head has begun, 0 for one that is over, and when it is overdue.
+    /// The stream whose head has begun, 0 for one that is over, and the deadline of the head.
     private var awaitedHead: (stream: Int32, end: Instant)?
-    /// The connection's deadline as it was set last: never later than anything that is waited for.
+    /// The connection's deadline as it was last set: never later than any wait.
     private var deadline = Instant(nanoseconds: .max)
 
     var settings: ServerSettings { connection.acceptor.settings }
@@ -56,7 +55,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         if let end = connection.identityEnd { wait(until: end) }
         wait(until: connection.recognitionEnd)
         if connection.acceptor.isDraining { drain() }
-        // The server's preface (RFC 9113 section 3.4): there are clients that say nothing before it.
+        // The server's preface (RFC 9113 section 3.4): some clients send nothing before it.
         connection.advance()
     }
 
@@ -69,12 +68,11 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     }
 
     override func inputEnded(isOrderly: Bool) {
-        // Also a client that has only ended its sending side: none of ours does.
+        // Also if a client has only ended its sending side: none of ours does.
         connection.close(gracefully: isIdle)
     }
 
-    /// The worker is about to end, or its configuration: no more requests, in two steps, so that none is lost that is on its way
-    /// (RFC 9113 section 6.8).
+    /// Takes no more requests, in two steps, so that none on its way is lost (RFC 9113 section 6.8).
     override func drain() {
         guard life.announce(now: now) else { return }
         session.announceDrain()
@@ -88,7 +86,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
 
     override func closed() {
         session.close()
-        // Exchanges and streams know each other.
+        // Exchanges and streams refer to each other.
         for stream in streams { stream.release() }
         meter.add(-streams.count * MemoryCost.stream)
     }
@@ -110,7 +108,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         awaitHead()
     }
 
-    /// What throws would keep the compiler from seeing through the access to what has come.
+    /// Returns the error: a throwing call would prevent the compiler from inlining the access to the input.
     private static func fault(of bytes: Span<UInt8>, to session: HTTP2Session, now: Instant) -> HTTP2Fault? {
         do throws(HTTP2Fault) { try session.receive(bytes, now: now) } catch { return error }
         return nil
@@ -122,7 +120,9 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         if lingered > settings.lingerBytes { connection.close(gracefully: false) }
     }
 
-    /// Takes frames from the session as far as there is room. - Returns: whether there is something to write.
+    /// Writes frames of the session as far as there is room.
+    ///
+    /// - Returns: Whether there is something to send.
     private func produce() -> Bool {
         guard life.phase != .lingering else { return false }
         if life.takeFinalNotice() { session.drain() }
@@ -134,13 +134,13 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         return !connection.output.isEmpty
     }
 
-    override func outputTaken(_ octets: Int) {
-        _ = outputTime.responseTaken(octets, now: now)
+    override func outputTaken(_ bytes: Int) {
+        _ = outputTime.responseTaken(bytes, now: now)
         _ = session.reportRoom()
     }
 
-    override func outputBlocked(taken octets: Int) {
-        outputTime.responseBlocked(taken: octets, now: now)
+    override func outputBlocked(taken bytes: Int) {
+        outputTime.responseBlocked(taken: bytes, now: now)
         wait(until: outputTime.end)
         measure()
     }
@@ -152,7 +152,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         return false
     }
 
-    /// Whether all is said. What is left then are streams that nobody serves, since their clients have not completed the head.
+    /// Whether everything is sent. Streams that are left have incomplete heads, and no exchange serves them.
     private var isOver: Bool {
         switch life.phase {
         case .lingering: false
@@ -161,7 +161,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         }
     }
 
-    /// Something of a stream's response was written or framed.
+    /// Records that some of a stream's response was written or framed.
     func responseMoved(on stream: RequestStream) {
         hasMoved = true
         moved.append(stream.place)
@@ -172,7 +172,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         openedTunnels.append(stream.place)
     }
 
-    /// Looks which responses wait for their client now that nothing more can be framed.
+    /// Measures which responses wait for their client, when nothing more can be framed.
     private func measure() {
         guard hasMoved else { return }
         hasMoved = false
@@ -186,17 +186,18 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         meter.add(MemoryCost.stream)
     }
 
-    /// Streams that a connection may have under way while memory is short.
+    /// The maximum of streams in flight of a connection while memory is short.
     private static let streamsUnderPressure = 4
 
-    /// - Returns: false if the stream may not be served: nothing of it has been looked at, so the client may send it again.
+    /// Returns whether the stream may be served. If not, nothing of it was processed, so the client may send it
+    /// again.
     func admits(_ stream: RequestStream) -> Bool {
         if meter.pressure >= .refusesStreams, serving >= Self.streamsUnderPressure {
             meter.budget.count(.streamRefused)
             return false
         }
         guard connection.isClientGood else {
-            // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
+            // A connection does not outlive its certificate. The next handshake fails with the exact alert.
             certificateEnded()
             return false
         }
@@ -222,23 +223,26 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         guard serving == 0 else { return }
         idleEnd = now + settings.keepAliveTimeout
         wait(until: idleEnd)
-        // A crowd of requests came once; what served it is not kept for as long as the connection.
+        // What served a burst of requests is not kept for the life of the connection.
         for stream in streams.dropFirst(Self.keptExchanges) { stream.release() }
     }
 
-    /// Of idle connections.
+    /// Exchanges that an idle connection keeps.
     private static let keptExchanges = 4
 
     // MARK: - Time
 
-    /// - Parameter instant: nil for nothing to wait for.
+    /// Moves the deadline forward.
+    ///
+    /// - Parameter instant: Nil if there is nothing to wait for.
     func wait(until instant: Instant?) {
         guard let instant, instant < deadline else { return }
         deadline = instant
         connection.setDeadline(instant)
     }
 
-    /// A head that has begun must be complete in time: it keeps every other frame from coming (RFC 9113 section 4.3).
+    /// A head that has begun must be complete in time: it keeps every other frame from arriving (RFC 9113 section
+    /// 4.3).
     private func awaitHead() {
         guard session.isMidBlock else { return awaitedHead = nil }
         let stream = session.incompleteHead?.number ?? 0
@@ -248,7 +252,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         wait(until: end)
     }
 
-    /// - Returns: by when what belongs to a head that has just come has to be there.
+    /// Returns the deadline for what completes a head that has just arrived.
     func headEnd(of stream: RequestStream) -> Instant {
         guard let awaitedHead, awaitedHead.stream == stream.number else { return now + settings.headTimeout }
         return awaitedHead.end
@@ -270,7 +274,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         awaitNext(now: now)
     }
 
-    /// Everything that is not a stream's.
+    /// Sets the deadline of everything except streams.
     private func awaitNext(now: Instant) {
         guard life.phase != .lingering else { return }
         wait(until: outputTime.end)
@@ -284,18 +288,18 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     private func headOverdue() {
         awaitedHead = nil
         (session.incompleteHead as? RequestStream)?.headOverdue()
-        // No frame can come but the rest of that head.
+        // No other frame can arrive before the rest of that head.
         life.endNow()
     }
 
-    /// The client takes nothing of what was written: nothing can be said to it any more.
+    /// Cuts off a client that reads nothing: no other answer can reach it.
     private func cutOff() {
         for stream in streams { stream.cutOff(.response) }
         connection.abort()
     }
 }
 
-/// Gives the session its streams.
+/// Makes the session's streams.
 private final class ServerStreamHandler: HTTP2Handler {
     /// Owns the session, and this.
     unowned var owner: HTTP2ServerConnection?
@@ -305,5 +309,32 @@ private final class ServerStreamHandler: HTTP2Handler {
         let stream = RequestStream(of: owner, pool: pool)
         owner.add(stream)
         return stream
+    }
+}
+
+/// The end of a connection of HTTP/2.
+///
+/// The client always knows what happened to its requests: a stream that the last GOAWAY does not cover, or that is
+/// refused, was not processed. One that it covers is completed, or ends with another code.
+extension HTTP2ServerConnection {
+    private func certificateEnded() {
+        guard life.takesRequests else { return }
+        connection.acceptor.application.connectionRefused(connection, .certificateExpired)
+        life.endNow()
+    }
+
+    /// Reports that the client broke a rule of the connection; the session has sent GOAWAY.
+    private func report(_ fault: HTTP2Fault) {
+        guard !isFaultReported else { return }
+        isFaultReported = true
+        connection.acceptor.application.connectionRefused(connection, .http2(fault))
+    }
+
+    /// Ends the output. Closing immediately over unread input would reset the connection, and GOAWAY might not
+    /// arrive.
+    private func linger() {
+        life.linger()
+        connection.endSending()
+        connection.setDeadline(now + settings.lingerTimeout)
     }
 }

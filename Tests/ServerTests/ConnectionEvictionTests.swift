@@ -4,7 +4,7 @@ import Testing
 @testable import Server
 
 @Suite("Choosing a connection to close")
-struct GivingWayTests {
+struct ConnectionEvictionTests {
     /// The place, from 1, of the first that is closed among connections from these addresses, the oldest first.
     private func choice(_ addresses: [String]) throws -> UInt64? {
         var choice = ConnectionEviction()

@@ -1,21 +1,22 @@
 internal import Bytes
 internal import EventLoop
 
-/// Bytes both ways on a client connection whose request has switched protocols: nothing is parsed and nothing is framed.
+/// A tunnel on a client connection whose request has switched protocols: raw bytes in both directions, without
+/// parsing or framing.
 ///
-/// What is read goes to the exchange, which takes as much as the service behind has room for; what is not taken is not
-/// read on. Where one side ends in order, its earlier data still goes to the other, which is then notified of the end
-/// and has a moment to end as well. A client that does not take what there is for it has as long as for a response.
+/// Input goes to the exchange, which takes as much as the service has room for; the rest stops the reading. When one
+/// side ends in order, its earlier bytes still reach the other, which is then notified of the end and has a moment to
+/// end as well. A client that does not read has as long as for a response.
 final class TunnelSession: ConnectionProtocol {
     private let exchange: Exchange
     private var time: TunnelTime
-    /// Only of what the client is to take: it may say nothing for as long as the tunnel may be idle.
+    /// Only for what the client has to read: it may be silent as long as the tunnel may be idle.
     private var clientTime: ClientTime
-    /// The client has ended its side.
+    /// Whether the client has ended its side.
     private var isInputOver = false
-    /// Nothing more will be written.
+    /// Whether the service has ended its side.
     private var isOutputOver = false
-    /// The client was notified of it.
+    /// Whether the client was notified of that.
     private var isOutputShut = false
     private var isFinished = false
 
@@ -43,7 +44,8 @@ final class TunnelSession: ConnectionProtocol {
 
     override func advance() {
         while connection.isOpen, !connection.isAborted, !isInputHeld, !connection.input.isEmpty {
-            // Said before, not after: an exchange that can pass the bytes on at once wants more within this call.
+            // Set before the call: an exchange that can forward the bytes immediately resumes the input within the
+            // call.
             isInputHeld = true
             let count = connection.input.count
             let taken = exchange.receive(count, of: connection.input)
@@ -59,7 +61,7 @@ final class TunnelSession: ConnectionProtocol {
         }
     }
 
-    /// The service has room again.
+    /// Resumes the input: the service has room again.
     func resumeInput() {
         guard isInputHeld else { return }
         isInputHeld = false
@@ -67,7 +69,7 @@ final class TunnelSession: ConnectionProtocol {
     }
 
     override func inputEnded(isOrderly: Bool) {
-        // Nothing is read while something is held, so all that came before has been passed on.
+        // Nothing is read while input is held, so everything received before was forwarded.
         guard isOrderly else { return connection.close(gracefully: false) }
         isInputOver = true
         connection.wantRead(false)
@@ -78,24 +80,28 @@ final class TunnelSession: ConnectionProtocol {
 
     // MARK: - To the client
 
-    /// - Returns: how much was taken.
+    /// Writes bytes to the client.
+    ///
+    /// - Returns: How many were taken.
     func write(_ bytes: Span<UInt8>) -> Int { connection.output.appendPrefix(of: bytes) }
 
-    /// The service has ended its side. - Returns: true; there is always room for that.
+    /// Records that the service has ended its side.
+    ///
+    /// - Returns: True; there is always room for the end.
     func writeEnd() -> Bool {
         isOutputOver = true
         return true
     }
 
-    override func outputTaken(_ octets: Int) {
-        _ = clientTime.responseTaken(octets, now: connection.loop.now)
+    override func outputTaken(_ bytes: Int) {
+        _ = clientTime.responseTaken(bytes, now: connection.loop.now)
         moved()
         exchange.outputDrained()
     }
 
-    override func outputBlocked(taken octets: Int) {
-        clientTime.responseBlocked(taken: octets, now: connection.loop.now)
-        if octets > 0 { moved() } else { limit() }
+    override func outputBlocked(taken bytes: Int) {
+        clientTime.responseBlocked(taken: bytes, now: connection.loop.now)
+        if bytes > 0 { moved() } else { limit() }
     }
 
     override func conclude() -> Bool {
@@ -121,7 +127,7 @@ final class TunnelSession: ConnectionProtocol {
         connection.setDeadline(clientTime.end.map { min($0, time.end) } ?? time.end)
     }
 
-    /// One side has ended. The other has a moment for what it has still to say.
+    /// Limits the time of the other side, after one side has ended.
     private func beginClosing() {
         time.closes(within: connection.acceptor.settings.lingerTimeout, now: connection.loop.now)
         limit()
@@ -157,5 +163,60 @@ final class TunnelSession: ConnectionProtocol {
             exchange.ended()
         }
         exchange.carrier = nil
+    }
+}
+
+/// The limit by which a tunnel ends.
+public enum TunnelLimit: Sendable {
+    /// No byte has moved in either direction for too long.
+    case idle
+    /// The maximum life is over.
+    case life
+    /// The client's certificate has ended.
+    case certificate
+}
+
+/// The deadlines of a tunnel. A value: the session reports events to it.
+struct TunnelTime {
+    private let idle: TimeSpan
+    private let lifeEnd: Instant
+    private let certificateEnd: Instant
+    private var idleEnd: Instant
+    /// After one side has ended: the deadline of the other side.
+    private var closeEnd: Instant?
+
+    /// Begins the time of a tunnel.
+    ///
+    /// - Parameter certificateEnd: Nil for a client without a certificate.
+    init(idle: TimeSpan, life: TimeSpan, certificateEnd: Instant?, now: Instant) {
+        self.idle = idle
+        lifeEnd = now + life
+        idleEnd = now + idle
+        self.certificateEnd = certificateEnd ?? Instant(nanoseconds: .max)
+    }
+
+    /// The next deadline, unless bytes move before.
+    var end: Instant { min(min(closeEnd ?? idleEnd, lifeEnd), certificateEnd) }
+
+    /// Records that bytes have moved, in either direction.
+    mutating func moved(now: Instant) { idleEnd = now + idle }
+
+    /// Limits the time after one side has ended: moving bytes no longer extend it.
+    mutating func closes(within span: TimeSpan, now: Instant) {
+        if closeEnd == nil { closeEnd = now + span }
+    }
+
+    enum Verdict: Equatable {
+        case goesOn
+        /// The time for the other side to end is over.
+        case closed
+        case expired(TunnelLimit)
+    }
+
+    func verdict(at now: Instant) -> Verdict {
+        if now >= certificateEnd { return .expired(.certificate) }
+        if let closeEnd { return now >= closeEnd ? .closed : now >= lifeEnd ? .expired(.life) : .goesOn }
+        if now >= lifeEnd { return .expired(.life) }
+        return now >= idleEnd ? .expired(.idle) : .goesOn
     }
 }

@@ -1,6 +1,6 @@
-/// Where a connection stands in the cycle of request and response, and what follows when one of them ends.
+/// The position of an HTTP/1.1 connection in the cycle of request and response: a value without I/O.
 ///
-/// A value without I/O: the connection tells it what happened and does what it answers.
+/// The session reports events to it and does what it returns.
 struct MessageCycle {
     enum Phase: Equatable {
         /// Between two requests.
@@ -11,23 +11,23 @@ struct MessageCycle {
         case content
         /// The request is complete; its response is not.
         case response
-        /// Answered; what still comes is discarded until the client closes.
+        /// Answered; further input is discarded until the client closes.
         case lingering
     }
 
     enum Conclusion: Equatable {
-        /// The other half is still under way.
+        /// Request or response is still in flight.
         case unfinished
         case nextRequest
-        /// Close, listening for a while because the client may still be sending.
+        /// Close, after a while in which the client may still be sending.
         case linger
-        /// Both sides are done.
+        /// Both sides are complete.
         case close
     }
 
     private(set) var phase = Phase.idle
     private(set) var isResponseEnded = false
-    /// Whether the response says that the connection stays open.
+    /// Whether the response leaves the connection open.
     var isPersistent = true
 
     mutating func headBegun() { phase = .head }
@@ -41,19 +41,19 @@ struct MessageCycle {
     mutating func contentEnded() { phase = .response }
     mutating func responseEnded() { isResponseEnded = true }
 
-    /// The head cannot be read, so nothing that follows it can.
+    /// Called if the head cannot be read: nothing that follows it can be.
     mutating func headRefused() {
         phase = .content
         isResponseEnded = false
         isPersistent = false
     }
 
-    /// To be asked when everything written so far has left.
+    /// Returns what follows, when everything written so far has been sent.
     mutating func conclude() -> Conclusion {
         guard isResponseEnded else { return .unfinished }
         switch phase {
         case .content where isPersistent:
-            // Answered early, and what is left of the request is little: read over it, then the next one can come.
+            // Answered early, and the rest of the request is short: it is discarded, and the next request can follow.
             return .unfinished
         case .response where isPersistent:
             isResponseEnded = false
@@ -64,7 +64,7 @@ struct MessageCycle {
             phase = .lingering
             return .close
         default:
-            // Answered early: what is left of the request must not be taken for the next one.
+            // Answered early: the rest of the request must not be read as the next one.
             isResponseEnded = false
             phase = .lingering
             return .linger

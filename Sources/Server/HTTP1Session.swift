@@ -2,24 +2,22 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 
-/// HTTP/1.1 on a client connection: requests in turn, one exchange for all of them.
-///
-/// How requests come in is here, what an exchange answers in `HTTP1Session+Response`.
+/// HTTP/1.1 on a client connection: one request after the other, and one exchange for all of them.
 final class HTTP1Session: ConnectionProtocol {
     private var parser: RequestHeadParser
-    var decoder = ContentDecoder(.none, extensions: .refused)
-    var cycle = MessageCycle()
-    var exchange: Exchange?
-    /// How long the client is waited for in a request.
-    var clientTime: ClientTime
-    /// The content of the response under way is chunked.
-    var isChunked = false
-    /// The client holds the content back until it receives 100 (Continue) (RFC 9110 section 10.1.1).
-    var isContentAwaited = false
-    /// Octets read over since the connection was to end.
+    private var decoder = ContentDecoder(.none, extensions: .refused)
+    private var cycle = MessageCycle()
+    private var exchange: Exchange?
+    /// The client's deadlines within a request.
+    private var clientTime: ClientTime
+    /// Whether the content of the response in flight is chunked.
+    private var isChunked = false
+    /// Whether the client holds the content back until it receives 100 (Continue) (RFC 9110 section 10.1.1).
+    private var isContentAwaited = false
+    /// Bytes discarded since the connection began to linger.
     private var lingered = 0
 
-    var settings: ServerSettings { connection.acceptor.settings }
+    private var settings: ServerSettings { connection.acceptor.settings }
 
     override init(on connection: ServerConnection) {
         let settings = connection.acceptor.settings
@@ -40,7 +38,7 @@ final class HTTP1Session: ConnectionProtocol {
         switch cycle.phase {
         case .idle, .head, .lingering: true
         case .content: !isInputHeld
-        // To notice a client that goes away; but a request sent ahead waits where it is.
+        // To notice a client that leaves. A request sent ahead stays in the input.
         case .response: connection.input.isEmpty
         }
     }
@@ -58,8 +56,8 @@ final class HTTP1Session: ConnectionProtocol {
     }
 
     override func inputEnded(isOrderly: Bool) {
-        // Also a client that has only ended its sending side: none of ours does, and a request whose sender is gone
-        // is not worth an upstream's time.
+        // Also if a client has only ended its sending side: none of ours does, and a request whose sender has gone is
+        // not worth an upstream's time.
         connection.close(gracefully: isIdle)
     }
 
@@ -93,21 +91,21 @@ final class HTTP1Session: ConnectionProtocol {
         }
     }
 
-    /// The client is overdue, and was answered already: nothing can be said to it any more.
+    /// Cuts off an overdue client that was answered already: no other answer is possible.
     private func cutOff() {
         exchange?.cutOff(clientTime.debt)
         connection.abort()
     }
 
-    /// Sets the deadline of the request that is served.
-    func awaitClient() {
+    /// Sets the deadline of the request in flight.
+    private func awaitClient() {
         if let end = clientTime.end { connection.setDeadline(end) } else { connection.clearDeadline() }
     }
 
-    /// An idle connection stays for as long as it may be unused, and no longer than its client's certificate is good. With a
-    /// clock that is set meanwhile, the next request tells.
-    func limitIdleness() {
-        // A connection that winds up waits only for a client that is about to send a request.
+    /// Sets the deadline of an idle connection: the keep-alive timeout, and at most the end of the client's
+    /// certificate. If the clock is set meanwhile, the next request notices.
+    private func limitIdleness() {
+        // A connection that winds up waits only for a request that may be on its way.
         let patience =
             connection.acceptor.isWindingUp
             ? min(settings.keepAliveTimeout, ConnectionLife.notice) : settings.keepAliveTimeout
@@ -137,7 +135,9 @@ final class HTTP1Session: ConnectionProtocol {
         }
     }
 
-    /// - Returns: whether a head was completed.
+    /// Parses a head.
+    ///
+    /// - Returns: Whether it is complete.
     private func parseHead() -> Bool {
         let exchange = currentExchange()
         let connection = connection
@@ -193,11 +193,11 @@ final class HTTP1Session: ConnectionProtocol {
         connection.requestCount += 1
         exchange.beganAt = connection.loop.now
         guard connection.isClientGood else {
-            // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
+            // A connection does not outlive its certificate. The next handshake fails with the exact alert.
             connection.acceptor.application.connectionRefused(connection, .certificateExpired)
             return connection.closeGracefully()
         }
-        // The exchange takes over the block that holds its head; what follows the head moves to a new one.
+        // The exchange takes over the block with its head; what follows the head moves to a new block.
         swap(&connection.input, &exchange.headBytes)
         if exchange.headBytes.count > headLength {
             connection.input.append(exchange.headBytes.readable.extracting(headLength...))
@@ -215,15 +215,17 @@ final class HTTP1Session: ConnectionProtocol {
 
     // MARK: - Content
 
-    /// - Returns: whether the content is complete.
+    /// Passes content to the exchange.
+    ///
+    /// - Returns: Whether the content is complete.
     private func pushContent(to exchange: Exchange) -> Bool {
         let connection = connection
         do throws(MessageFault) {
             while isServing {
-                // A copy while it is in use: an access to the property that lasts would be checked for exclusivity, and with it
-                // all others.
+                // A copy while it is in use: a long access to the property would need exclusivity checks, for it and
+                // for all others.
                 var decoder = decoder
-                // The end needs no look at what has come.
+                // The end needs no input.
                 guard !decoder.isAtEnd else {
                     contentCompleted(exchange)
                     return true
@@ -236,7 +238,8 @@ final class HTTP1Session: ConnectionProtocol {
                     return false
                 case .framing(let count): connection.input.consume(count)
                 case .content(let count):
-                    // Said before, not after: an exchange that can pass the content on at once wants more within this call.
+                    // Set before the call: an exchange that can forward the content immediately resumes it within the
+                    // call.
                     isInputHeld = true
                     let taken = exchange.receive(count, of: connection.input)
                     if taken > 0 {
@@ -247,7 +250,7 @@ final class HTTP1Session: ConnectionProtocol {
                         clientTime.contentCame(taken, now: connection.loop.now)
                     }
                     if taken == count { isInputHeld = false }
-                    // If not, the upstream is slower than the client; its own timeouts watch it.
+                    // The upstream is slower than the client; its own timeouts apply.
                     if isInputHeld { clientTime.contentHeld(now: connection.loop.now) }
                     awaitClient()
                     if isInputHeld { return false }
@@ -257,13 +260,13 @@ final class HTTP1Session: ConnectionProtocol {
         } catch {
             cycle.isPersistent = false
             connection.input.removeAll()
-            // Denied already, perhaps within this very event: the answer must still reach the client, whatever it sends.
+            // If it was denied already, perhaps within this event, that answer must still reach the client.
             if !cycle.isResponseEnded { exchange.requestFaulted(error) }
         }
         return false
     }
 
-    /// What throws would keep the compiler from seeing through the access to what has come.
+    /// Returns a result: a throwing call would prevent the compiler from inlining the access to the input.
     private static func next(
         _ bytes: Span<UInt8>, by decoder: inout ContentDecoder
     ) -> Result<ContentDecoder.Step, MessageFault> {
@@ -282,7 +285,7 @@ final class HTTP1Session: ConnectionProtocol {
         awaitClient()
     }
 
-    /// The exchange takes content again.
+    /// Resumes the content for the exchange.
     func resumeContent() {
         guard isInputHeld else { return }
         isInputHeld = false
@@ -293,13 +296,13 @@ final class HTTP1Session: ConnectionProtocol {
 
     // MARK: - The way out
 
-    override func outputTaken(_ octets: Int) {
-        if clientTime.responseTaken(octets, now: connection.loop.now) { awaitClient() }
+    override func outputTaken(_ bytes: Int) {
+        if clientTime.responseTaken(bytes, now: connection.loop.now) { awaitClient() }
         if !cycle.isResponseEnded, cycle.phase == .content || cycle.phase == .response { exchange?.outputDrained() }
     }
 
-    override func outputBlocked(taken octets: Int) {
-        clientTime.responseBlocked(taken: octets, now: connection.loop.now)
+    override func outputBlocked(taken bytes: Int) {
+        clientTime.responseBlocked(taken: bytes, now: connection.loop.now)
         awaitClient()
     }
 
@@ -311,14 +314,14 @@ final class HTTP1Session: ConnectionProtocol {
         case .nextRequest:
             end()
             limitIdleness()
-            // The last response kept the connection open, so it is closed only when no further input has arrived.
+            // The last response kept the connection open, so it closes only if no further input has arrived.
             if connection.acceptor.isDraining, !connection.acceptor.isWindingUp, connection.input.isEmpty {
                 connection.closeGracefully()
             }
             return !connection.input.isEmpty
         case .close:
             end()
-            // A request sent ahead is not served any more; closing over it would reset the connection.
+            // A request sent ahead is no longer served; closing with unread input would reset the connection.
             if connection.input.isEmpty, !connection.transport.hasBufferedInput {
                 connection.closeGracefully()
             } else {
@@ -330,5 +333,110 @@ final class HTTP1Session: ConnectionProtocol {
             linger()
             return true
         }
+    }
+}
+
+/// Output: what the exchange answers, and the end of a response.
+extension HTTP1Session {
+    // MARK: - For the exchange
+
+    /// Whether the response in flight may leave the connection open.
+    private var allowsAnotherRequest: Bool {
+        guard cycle.isPersistent, !connection.acceptor.isDraining else { return false }
+        // An answer before the end of the request: the rest is discarded if it is known to be short and certain to
+        // come.
+        guard let rest = decoder.remaining, rest <= UInt64(settings.lingerBytes) else { return false }
+        return rest == 0 || !isContentAwaited
+    }
+
+    /// Writes the response head with one access to the buffer.
+    ///
+    /// - Returns: False if it does not fit; nothing was written.
+    func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
+        guard let exchange else { return false }
+        let isLengthUnknown = head.content == .chunked || head.content == .untilClose
+        let isChunked = isLengthUnknown && exchange.receivedHead.minorVersion >= 1
+        let isPersistent = allowsAnotherRequest && isLengthUnknown == isChunked && !head.isLast
+        let length = head.length(isAnswerToHead: exchange.method == .head)
+        // HTTP/1.0 clients expect the confirmation; for the others persistence is the default (RFC 9112 section 9.3).
+        let option: StaticString? =
+            if !isPersistent { "close" } else if exchange.receivedHead.minorVersion == 0 { "keep-alive" } else { nil }
+        let isWritten = Self.write(head.status, length, isChunked, option, to: &connection.output, fields)
+        guard isWritten else { return false }
+        self.isChunked = isChunked
+        cycle.isPersistent = isPersistent
+        return true
+    }
+
+    /// Writes a response head.
+    ///
+    /// - Parameter option: The value of `Connection`, if it is sent.
+    private static func write(
+        _ status: UInt16, _ length: UInt64?, _ isChunked: Bool, _ option: StaticString?, to output: inout ByteBuffer,
+        _ fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        let before = output.count
+        output.appendStatusLine(status)
+        fields(&output)
+        if let length { output.appendField("Content-Length", decimal: length) }
+        if isChunked { output.appendField("Transfer-Encoding", "chunked") }
+        if let option { output.appendField("Connection", option) }
+        output.append("\r\n")
+        guard output.overflowed else { return true }
+        output.rollback(to: before)
+        return false
+    }
+
+    func write(_ content: Span<UInt8>) -> Int {
+        isChunked ? connection.output.appendChunk(prefixOf: content) : connection.output.appendPrefix(of: content)
+    }
+
+    func writeEnd() -> Bool {
+        guard !isChunked || connection.output.appendLastChunk() else { return false }
+        cycle.responseEnded()
+        return true
+    }
+
+    func writeContinue() {
+        isContentAwaited = false
+        connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        clientTime.contentWanted(now: connection.loop.now)
+        awaitClient()
+    }
+
+    /// Writes the head that switches protocols. From then on the connection carries the exchange's raw bytes.
+    ///
+    /// - Returns: Nil if the head does not fit; nothing was written.
+    func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
+        guard let exchange, cycle.phase == .response, connection.spoken === self else { return nil }
+        guard Self.write(101, nil, false, nil, to: &connection.output, fields) else { return nil }
+        let tunnel = TunnelSession(on: connection, for: exchange)
+        self.exchange = nil
+        connection.spoken = tunnel
+        tunnel.began()
+        return tunnel
+    }
+
+    // MARK: - The end of a response
+
+    private func limitRest() {
+        if clientTime.limitRest(to: connection.loop.now + settings.lingerTimeout) { awaitClient() }
+    }
+
+    private func end() {
+        if let exchange {
+            exchange.ended()
+            exchange.reset()
+        }
+        isChunked = false
+        isInputHeld = false
+        clientTime.reset(now: connection.loop.now)
+    }
+
+    /// Ends the output and discards input until the client has closed.
+    private func linger() {
+        connection.endSending()
+        connection.setDeadline(connection.loop.now + settings.lingerTimeout)
+        isInputHeld = false
     }
 }
