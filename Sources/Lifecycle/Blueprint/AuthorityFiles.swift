@@ -2,7 +2,7 @@ public import Cryptography
 public import GatewayConfiguration
 internal import Glibc
 
-/// Where the certification authority that issues for phones lies.
+/// The files of the certification authority that issues client certificates.
 public struct AuthorityFiles: Equatable, Sendable {
     public let certificatePath: String
     public let keyPath: String
@@ -12,8 +12,8 @@ public struct AuthorityFiles: Equatable, Sendable {
     public enum PassphrasePlace: Equatable, Sendable {
         /// A file with one line.
         case file(String)
-        /// An environment variable. It stays where it is: a reload reads it again, this program starts no other, and
-        /// /proc shows the environment a process began with whatever is taken out of it later.
+        /// An environment variable. It is not removed: a reload reads it again, this program starts no other, and
+        /// /proc shows the initial environment anyway.
         case variable(String)
     }
 
@@ -34,8 +34,8 @@ public struct AuthorityFiles: Equatable, Sendable {
             certificatePath: configuration.certificatePath, keyPath: configuration.keyPath, passphrase: passphrase)
     }
 
-    /// Reads the files; key and passphrase file must be their owner's alone. What is in them `AuthoritySource.issuer` finds
-    /// out.
+    /// Reads the files. The modes of key and passphrase file must be 0600. `AuthoritySource.issuer` checks the
+    /// contents.
     public func read() throws(StartupError) -> AuthoritySource {
         let passphrase = try readPassphrase()
         do throws(FileContents.Failure) {

@@ -13,18 +13,18 @@ internal import TLS
 internal import Upstream
 internal import Vocabulary
 
-/// A configuration with everything it refers to read and resolved: what each worker builds its own objects from.
+/// A configuration with all files read and all values converted: each worker builds its objects from it.
 ///
-/// Made completely or not at all. `Sendable`: plain values only, so each worker's objects are its own.
+/// It exists completely or not at all. It has plain values only and is `Sendable`, so workers share no objects.
 public struct Blueprint: Sendable {
-    /// Where the registry lies, and how much of it is kept in memory.
+    /// The store of the registry, its secret and journal, and the number of devices in memory.
     struct RegistrySettings: Equatable, Sendable {
         let store: RegistryConfiguration.Store
         let secretPath: String
         let revocationsPath: String
         let devices: Int
 
-        /// Which of its settings is about what lies at a path; the journal's is also about its mark and its lock.
+        /// Returns the setting that names a path. The journal's setting also covers its mark and its lock file.
         func setting(at path: String) -> Subject? {
             if path == secretPath { return .file(secretPath) }
             if [revocationsPath, revocationsPath + ".mark"].contains(path) { return .file(revocationsPath) }
@@ -35,52 +35,52 @@ public struct Blueprint: Sendable {
         }
     }
 
-    /// How often files are looked at; nil if never.
+    /// The interval at which files are checked for changes; nil for never.
     let watch: TimeSpan?
-    /// Of all certificates, keys, authorities and the like, as they were before they were read.
+    /// Marks of all certificates, keys, authorities and similar files, taken before they were read.
     let files: FileMarks
-    /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
-    /// and ends as every other.
+    /// The role of the process. With `enrolment` alone there is one worker without listeners, routes and upstreams,
+    /// so that start, reload and end are the same in all roles.
     public let role: Role
     public let workers: Int
-    let listeners: [Listener]
+    let listeners: [ListenerBlueprint]
     private(set) var upstreams: [UpstreamSettings]
     let resolver: ResolverSettings
-    /// Where no name may lead.
+    /// Addresses to which no name may resolve.
     let forbidden: ForbiddenAddresses
     let routes: [Route]
     private(set) var settings: ServerSettings
-    let rates: RequestRates
-    let sourceLimits: SharedSources.Limits
-    /// Nil if there is none: then all routes are for certificates.
+    private let rates: RequestRates
+    private let sourceLimits: SharedSources.Limits
+    /// Nil without a registry: then all routes require a certificate only.
     let registry: RegistrySettings?
-    /// Where operators administer the running gateway; nil if nowhere.
+    /// Nil if the gateway has no administration.
     let administration: AdministrationConfiguration?
     let administrationListeners: [AdministrationListener]
     let apps: [AdmittedApps.Setting]
-    /// Nil if this process enrols nobody.
+    /// Nil if this process does not enrol devices.
     private(set) var enrolment: EnrolmentBlueprint?
-    let proof: ProofConfiguration
-    let heldContent: Int
-    let tunnelLimits: TunnelLimits
-    let clientLimits: ClientLimits
-    /// Bytes that the process may use; nil for a share of what there is.
+    private let proof: ProofConfiguration
+    private let heldContent: Int
+    private let tunnelLimits: TunnelLimits
+    private let clientLimits: ClientLimits
+    /// The memory budget in bytes; nil for a share of the available memory.
     let memory: Int?
-    let strippedFields: [String]
-    let forwardedFields: [String]
-    let denialURI: String
+    private let strippedFields: [String]
+    private let forwardedFields: [String]
+    private let denialURI: String
     let log: LogConfiguration
-    /// Nil if no spans are exported, or there are no requests.
+    /// Nil if no spans are exported, or the process serves no requests.
     let tracing: TracingBlueprint?
     let shutdownTimeout: TimeSpan
-    /// Full, but in a program that shows that tests notice anything less.
+    /// Full, except in a program which shows that the tests notice less.
     package var durability = StoreOptions.Durability.full
     private(set) var descriptors: DescriptorBudget
-    /// The certificates of all listeners, those of enrolment and administration included.
+    /// The certificates of all listeners, including enrolment and administration.
     private(set) var certificates: [CertificateExpiry] = []
-    /// What is doubtful but no reason not to start.
+    /// Doubtful settings that do not prevent the start.
     public private(set) var warnings: [StartupWarning] = []
-    /// Where the conf file names what turns out to be at fault.
+    /// The lines of the conf file, for diagnostics.
     public let mentions: SourceReferences
 
     public init(_ configuration: Configuration) throws(StartupError) {
@@ -93,8 +93,8 @@ public struct Blueprint: Sendable {
         }
         watch = configuration.watch.map { TimeSpan($0) }
         files = FileMarks(configuration.watchedFiles)
-        var listeners: [Listener] = []
-        for listener in serves ? configuration.listeners : [] { listeners.append(try Listener(listener)) }
+        var listeners: [ListenerBlueprint] = []
+        for listener in serves ? configuration.listeners : [] { listeners.append(try ListenerBlueprint(listener)) }
         self.listeners = listeners
         let names = serves ? configuration.upstreams.keys.sorted() : []
         var upstreams: [UpstreamSettings] = []
@@ -105,13 +105,13 @@ public struct Blueprint: Sendable {
         self.upstreams = upstreams
         resolver = try ResolverSettings(configuration.resolver)
         forbidden = try ForbiddenAddresses(configuration)
-        try Self.check(upstreams, against: forbidden)
+        try UpstreamSettings.check(upstreams, against: forbidden)
         routes = (serves ? configuration.routes : []).map { route in
             Route(
                 name: route.name, host: route.host, prefix: route.path,
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
                 apps: Self.apps(route, configuration), components: route.components,
-                // Every route names a configured upstream: the configuration is refused otherwise.
+                // The configuration has checked that every route names a configured upstream.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed,
@@ -127,8 +127,8 @@ public struct Blueprint: Sendable {
                 store: $0.store, secretPath: $0.secretPath, revocationsPath: $0.revocationsPath, devices: $0.devices)
         }
         administration = configuration.administration
-        administrationListeners = try Self.administrationListeners(configuration.administration)
-        apps = try configuration.apps.map(Self.app)
+        administrationListeners = try AdministrationListener.all(of: configuration.administration)
+        apps = try configuration.apps.map(AdmittedApps.Setting.init)
         enrolment = try configuration.enrolment.flatMap { [role] enrolment throws(StartupError) in
             role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
         }
@@ -151,12 +151,14 @@ public struct Blueprint: Sendable {
         mentions = configuration.mentions
         descriptors = DescriptorBudget(limit: DescriptorBudget.processLimit, demand: DescriptorBudget.Demand())
         try shareDescriptors()
-        (certificates, warnings) = try checkTLS()
-        certificates += try Self.expiries(of: administrationListeners)
-        warnings += try Self.validityWarnings(configuration) + (tracing?.warnings ?? [])
-        warnings += Self.warnings(of: administrationListeners, configuration.administration) + registryWarnings
-        try checkRegistry()
-        try checkLog()
+        let checks = StartupChecks(self)
+        (certificates, warnings) = try checks.tls()
+        certificates += try AdministrationListener.expiries(of: administrationListeners)
+        warnings += try StartupChecks.certificateWarnings(configuration) + (tracing?.warnings ?? [])
+        warnings += AdministrationListener.warnings(of: administrationListeners, configuration.administration)
+        warnings += checks.registryWarnings
+        try checks.registry()
+        try checks.accessLog()
     }
 
     private mutating func shareDescriptors() throws(StartupError) {
@@ -182,12 +184,10 @@ public struct Blueprint: Sendable {
         return demand
     }
 
-    /// If the process may have fewer descriptors than the configuration can need.
+    /// A warning if the descriptor limit of the process is lower than what the configuration can need.
     public var descriptorWarning: StartupWarning? { descriptors.objection.map { StartupWarning($0.text) } }
 
-    mutating func setAddresses(_ change: (inout [UpstreamSettings]) -> Void) { change(&upstreams) }
-
-    /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
+    /// Reads a conf file and everything it names, for a reload. The warnings include those of the conf file.
     public static func read(_ path: String, for role: Role = .both) throws(StartupError) -> Blueprint {
         let loaded: (configuration: Configuration, warnings: [Diagnostic])
         do throws(ConfigurationError) { loaded = try Configuration.load(path: path, role: role) } catch {
@@ -213,13 +213,14 @@ public struct Blueprint: Sendable {
         settings.strangersGiveWay = true
         settings.requestsPerConnection = limits.requestsPerConnection
         settings.http2.concurrentStreams = limits.streams
-        // What every stream begins with: a client never has to take some of it back (RFC 9113 section 6.9.2).
+        // The initial window of every stream, so that a client never has to reduce it (RFC 9113 section 6.9.2).
         settings.http2.streamWindow = 65_535
-        // A head and a window of each, and what the connection has to say itself.
+        // A head and a WINDOW_UPDATE of each stream, and frames of the connection itself.
         settings.http2.outboundFrames = 300 + 2 * limits.streams
-        // As much as HTTP/1.1 admits: each field counts for 32 octets more here (RFC 9113 section 6.5.2). At most a block.
+        // The same as with HTTP/1.1, where each field counts for 32 bytes less (RFC 9113 section 6.5.2). At most a
+        // block.
         settings.http2.headerList = limits.head + 32 * limits.fields
-        // Said to no client that could not make use of it.
+        // Announced only where a route admits WebSockets.
         settings.http2.extendedConnect = configuration.routes.contains { $0.websocket == .allowed }
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
@@ -238,7 +239,7 @@ public struct Blueprint: Sendable {
         let routes = configuration.routes.compactMap { route in route.rate.map { (route.name, rate($0)) } }
         return RequestRates(
             source: configuration.limits.ratePerSource.map(rate), device: configuration.limits.ratePerDevice.map(rate),
-            // Every name stands once: the configuration is refused otherwise.
+            // The configuration has checked that names are unique.
             routes: Dictionary(uniqueKeysWithValues: routes))
     }
 
@@ -274,35 +275,15 @@ public struct Blueprint: Sendable {
         return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
     }
 
-    static func app(_ app: AppConfiguration) throws(StartupError) -> AdmittedApps.Setting {
-        let environment: AttestationEnvironment =
-            switch app.environment {
-            case .production: .production
-            case .development: .development
-            case .simulator: .simulator
-            }
-        let counters: CounterMode =
-            switch app.counter {
-            case .strict: .strict
-            // The configuration admits no window that is no mode; strict refuses more, if it ever did.
-            case .window(let count): CounterMode(window: count) ?? .strict
-            }
-        var maximumRisk: UInt32?
-        if case .required(let risk) = app.attestation.receipt { maximumRisk = risk }
-        return AdmittedApps.Setting(
-            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app),
-            maximumRisk: maximumRisk)
-    }
-
-    /// Decoded hardware keys that each worker keeps at most: 2 KiB each.
+    /// The maximum of decoded hardware keys per worker; each has 2 KiB.
     private static let decodedKeys = 16_384
 
-    /// What each worker makes its application from.
+    /// The settings from which each worker makes its application.
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields,
             forwardedFields: forwardedFields, denialURI: denialURI, listeners: listeners.map(\.name),
-            ports: listeners.map(\.ports), accessLog: accessLog, tracing: tracing?.requests, rates: rates,
+            ports: listeners.map(\.ports), accessLog: log.accessSettings, tracing: tracing?.requests, rates: rates,
             sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
             clientLimits: clientLimits)
     }
@@ -313,17 +294,17 @@ public struct Blueprint: Sendable {
             challengeLife: UInt64(proof.challengeLife.components.seconds),
             keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: heldContent)
     }
-}
 
-extension TimeSpan {
-    init(_ duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        self.init(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    /// All stapled responses, each with its listener, and with its host if the listener has several.
+    var staples: [(listener: String, host: String?, response: StapledResponse)] {
+        let own = listeners.flatMap { listener in listener.allHosts.map { (listener.name, $0.label, $0.staple) } }
+        let all = own + [enrolment].compactMap { $0 }.map { ($0.name, nil, $0.staple) }
+        return all.compactMap { name, host, staple in staple.map { (name, host, $0) } }
     }
-}
 
-extension Blueprint {
-    /// One line for `attestgate check`.
+    // MARK: - What is shown and compared
+
+    /// The line that `attestgate check` prints.
     public var summary: String {
         let hosts = listeners.reduce(0) { $0 + $1.hosts.count }
         let counts = [
@@ -332,5 +313,74 @@ extension Blueprint {
         ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
+    }
+
+    /// Compares this configuration with the next one. Some changes require a restart or an upgrade.
+    ///
+    /// - Returns: Why this process cannot serve the next one; nil if it can.
+    func obstacle(to next: Blueprint) -> String? {
+        let orUpgrade = ", or `attestgate upgrade`"
+        if next.workers < workers { return "workers: fewer threads require a restart" }
+        if next.workers > workers { return "workers: more threads require a restart\(orUpgrade)" }
+        if (next.enrolment == nil) != (enrolment == nil) {
+            return "enrolment: adding or removing the section requires a restart\(orUpgrade)"
+        }
+        if next.registry != registry { return "registry: another registry requires a restart\(orUpgrade)" }
+        let places = [self, next].map { blueprint in
+            blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
+        }
+        if places[0] != places[1] {
+            return
+                "administration: another socket or address requires a restart\(orUpgrade); name the current socket with --socket"
+        }
+        if (next.log.accessDestination == nil) != (log.accessDestination == nil) {
+            return "log: access: turning the log on or off requires a restart\(orUpgrade)"
+        }
+        if next.log.level != log.level { return "log: level: another level requires a restart\(orUpgrade)" }
+        return nil
+    }
+
+    // MARK: - Names of servers
+
+    var namedServers: Set<NamedServer> { Set(upstreams.flatMap(\.servers).compactMap(\.resolved)) }
+
+    /// Returns a copy with the addresses that are known now.
+    func located(by addresses: (NamedServer) -> [SocketAddress]) -> Blueprint {
+        var located = self
+        for upstream in upstreams.indices {
+            for server in upstreams[upstream].servers.indices {
+                guard let named = upstreams[upstream].servers[server].resolved else { continue }
+                located.upstreams[upstream].servers[server].addresses = addresses(named)
+            }
+        }
+        return located
+    }
+
+    /// Resolves every name once, for `attestgate check`. Blocks for at most five seconds.
+    ///
+    /// - Returns: Warnings for names that have no address now. They do not prevent the start.
+    public func unresolvedNames() throws -> [StartupWarning] {
+        let loop = try Loop()
+        let names = NameBook(loop: loop, settings: resolver, forbidden: forbidden)
+        var warnings: [StartupWarning] = []
+        names.onEvent = { event in
+            if case .refused(let server, let address, let reason) = event {
+                warnings.append(
+                    StartupWarning(
+                        "\(server) resolves to \(address.host), which \(reason): it will not be used",
+                        of: .server("\(server)")))
+            }
+        }
+        names.follow(namedServers.union(enrolment?.receiptServers ?? []).union(tracing?.servers ?? []))
+        var isAnswered = false
+        names.whenAnswered(within: .seconds(5)) {
+            isAnswered = true
+            loop.stop()
+        }
+        if !isAnswered { loop.run() }
+        return warnings
+            + names.unresolved.map { server, failure in
+                StartupWarning("\(server) cannot be resolved now: \(failure.text)", of: .server("\(server)"))
+            }
     }
 }

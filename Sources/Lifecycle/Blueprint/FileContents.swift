@@ -1,12 +1,14 @@
+internal import Cryptography
+internal import GatewayConfiguration
 internal import Glibc
 
-/// Reads the files a conf file names.
+/// Reads files that a conf file names.
 enum FileContents {
     struct Failure: Error, CustomStringConvertible {
         let path: String
-        /// Behind the path.
+        /// The text after the path.
         let reason: String
-        /// There is no such file.
+        /// Whether there is no such file.
         var isMissing = false
 
         var description: String { "\(path): \(reason)" }
@@ -27,25 +29,27 @@ enum FileContents {
         try read(path, atMost: limit) { _ in nil }
     }
 
-    /// Reads a file that holds a secret. One that anybody but its owner may read or write is refused, and so is another
-    /// user's, but root's.
+    /// Reads a file with a secret. The file must be readable and writable by its owner alone, who is this user or
+    /// root.
     static func readPrivate(_ path: String) throws(Failure) -> [UInt8] {
         try read(path, atMost: privateLimit) { status in
             if status.st_mode & 0o077 != 0 {
                 return "can be read or written by other users, but its mode must be 0600: chmod 0600 \(path)"
             }
-            // The file's owner can read it.
+            // The owner can read the file.
             let isOurs = status.st_uid == geteuid() || status.st_uid == 0
             return isOurs ? nil : "belongs to another user (uid \(status.st_uid))"
         }
     }
 
-    /// - Parameter objection: why a file of that status is refused; nil if it is not. The status is that of what was opened: the
-    ///   path may lead to another file by now.
+    /// Reads a file.
+    ///
+    /// - Parameter objection: Returns why a file with this status is refused; nil to accept it. The status is that
+    ///   of the opened file: the path may lead to another file by now.
     private static func read(
         _ path: String, atMost limit: Int, objection: (stat) -> String?
     ) throws(Failure) -> [UInt8] {
-        // Opening a named pipe would wait for a writer, for ever.
+        // Without O_NONBLOCK, opening a named pipe would wait for a writer.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .last(path) }
         defer { close(descriptor) }
@@ -63,5 +67,56 @@ enum FileContents {
             contents += chunk[..<count]
             guard contents.count <= limit else { throw Failure(path: path, reason: "is larger than \(limit) bytes") }
         }
+    }
+}
+
+/// The bytes of a file, and its path for diagnostics.
+struct PEMFile: Sendable {
+    let path: String
+    let bytes: [UInt8]
+
+    init(_ path: String) throws {
+        self.path = path
+        bytes = try FileContents.read(path)
+    }
+
+    /// Reads a private key, which only its owner may read.
+    init(key path: String) throws {
+        self.path = path
+        bytes = try FileContents.readPrivate(path)
+    }
+}
+
+/// Finds which of several files is at fault: OpenSSL names the failed call, but operators correct files.
+enum FaultyFile {
+    /// Checks each file by itself, and the key against the certificate.
+    ///
+    /// - Parameter authorities: Files with authorities of other certificates.
+    /// - Returns: Nil if no file is at fault.
+    static func among(
+        certificate: String, key: String, authorities: [String] = []
+    ) -> Subject? {
+        guard let library = try? LibraryContext() else { return nil }
+        guard let leaf = certificates(in: certificate, library)?.first else { return .file(certificate) }
+        guard let bytes = try? FileContents.read(key),
+            let parsed = try? PrivateKey(pem: bytes, library), leaf.isCertificate(of: parsed)
+        else { return .privateKey(key) }
+        return among(authorities: authorities, library)
+    }
+
+    static func among(authorities: [String]) -> Subject? {
+        (try? LibraryContext()).flatMap { among(authorities: authorities, $0) }
+    }
+
+    private static func among(authorities: [String], _ library: LibraryContext) -> Subject? {
+        authorities.first { path in
+            guard let certificates = certificates(in: path, library) else { return true }
+            return certificates.isEmpty || !certificates.allSatisfy(\.isAuthority)
+        }.map { .file($0) }
+    }
+
+    private static func certificates(in path: String, _ library: LibraryContext) -> [Certificate]? {
+        guard let bytes = try? FileContents.read(path) else { return nil }
+        return try? Certificate.all(inPEM: bytes, library)
     }
 }

@@ -1,7 +1,7 @@
 internal import GatewayConfiguration
 internal import Glibc
 
-/// By what a change of files is noticed, without reading them.
+/// The states of files, which show changes without reading the files.
 struct FileMarks: Equatable, Sendable {
     let paths: [String]
     private let marks: [Mark?]
@@ -13,7 +13,7 @@ struct FileMarks: Equatable, Sendable {
         let modified: Int64
         let changed: Int64
 
-        /// Nil if there is no such file now, or it cannot be looked at.
+        /// Nil if the file does not exist or is not accessible.
         init?(_ path: String) {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
@@ -27,20 +27,20 @@ struct FileMarks: Equatable, Sendable {
         }
     }
 
-    /// Looks at the files now.
+    /// Takes the present states.
     init(_ paths: [String]) {
         self.paths = paths
         marks = paths.map { Mark($0) }
     }
 
-    /// The same files, looked at now.
+    /// The present states of the same files.
     var renewed: FileMarks { FileMarks(paths) }
 }
 
-/// When changed files are to be read: once they have stayed as they are from one look to the next, for certificate and key are
+/// Decides when changed files are read: once they stay the same between two checks, because certificate and key are
 /// two files, and one of them may be half written.
 struct FileWatch {
-    /// As they were when they were last read, or that was tried.
+    /// The states at the last attempt to read.
     private var known: FileMarks
     private var changed: FileMarks?
 
@@ -48,7 +48,7 @@ struct FileWatch {
         self.known = known
     }
 
-    /// - Returns: whether to read them now. Files that turn out bad are not read again until one changes.
+    /// Returns whether to read the files now. Invalid files are not read again until one of them changes.
     mutating func shouldRead(_ now: FileMarks) -> Bool {
         guard now != known else {
             changed = nil
@@ -65,8 +65,9 @@ struct FileWatch {
 }
 
 extension Configuration {
-    /// Files that the gateway reads again when they change: certificates, keys and what belongs to them, for everything
-    /// that this process does. Not the registry's secret, which changes in steps that wait for each other.
+    /// The files that the gateway reads again when they change: those of listeners, upstreams, tracing, enrolment and
+    /// administration, as far as this process uses them. Not the registry's secret, which changes in steps that
+    /// depend on each other.
     var watchedFiles: [String] {
         var files: [String] = []
         if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }
@@ -80,7 +81,7 @@ extension Configuration {
 }
 
 extension Configuration {
-    /// In one order, however often it is asked for.
+    /// Always in the same order.
     private var upstreamFiles: [String] {
         upstreams.sorted { $0.key < $1.key }.compactMap(\.value.tls).flatMap { tls in
             tls.authoritiesPaths + (tls.identity.map { [$0.certificatePath, $0.keyPath] } ?? [])

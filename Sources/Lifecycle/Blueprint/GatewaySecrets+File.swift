@@ -4,7 +4,7 @@ internal import Glibc
 public import Registry
 
 extension GatewaySecrets {
-    /// Reads the file, which nobody but its owner may read; makes it where there is none.
+    /// Reads the file, which only its owner may read. Creates it if there is none.
     static func load(_ path: String) throws(StartupError) -> GatewaySecrets {
         if let secrets = try read(path) { return secrets }
         try create(path)
@@ -12,8 +12,8 @@ extension GatewaySecrets {
         return secrets
     }
 
-    /// Reads the file for a process that has the secrets already. A missing file must be restored, not made again:
-    /// otherwise names would change.
+    /// Reads the file for a process that has the secrets already. A missing file must be restored, not created again:
+    /// otherwise pseudonyms would change.
     static func reload(_ path: String, of running: GatewaySecrets) throws(StartupError) -> GatewaySecrets {
         guard let secrets = try read(path) else { throw failure(path, "the file is missing: restore it") }
         guard try secrets.check(at: path) == running.check(at: path) else {
@@ -22,7 +22,7 @@ extension GatewaySecrets {
         return secrets
     }
 
-    /// What the registry keeps of it.
+    /// Returns the fingerprint that the registry keeps of the secret.
     func check(at path: String) throws(StartupError) -> Fingerprint {
         do throws(CryptographyError) {
             guard let check = Fingerprint(try check(LibraryContext())) else { preconditionFailure("32 bytes") }
@@ -32,7 +32,9 @@ extension GatewaySecrets {
         }
     }
 
-    /// - Returns: nil if there is no file.
+    /// Reads the file.
+    ///
+    /// - Returns: Nil if there is no file.
     static func read(_ path: String) throws(StartupError) -> GatewaySecrets? {
         let bytes: [UInt8]
         do throws(FileContents.Failure) { bytes = try FileContents.readPrivate(path) } catch {
@@ -44,7 +46,8 @@ extension GatewaySecrets {
         }
     }
 
-    /// Written beside and linked into place, so that two processes that start at once agree on one file, complete.
+    /// Writes a temporary file and links it into place, so that two processes that start together agree on one
+    /// complete file.
     private static func create(_ path: String) throws(StartupError) {
         let text: String
         do throws(CryptographyError) { text = try fresh(try LibraryContext()) } catch {
@@ -61,7 +64,7 @@ extension GatewaySecrets {
         }
     }
 
-    /// The registry will know the secret: its name must not be lost in a power cut.
+    /// Syncs the directory: the registry will depend on the secret, so the file's name must survive a power cut.
     private static func syncDirectory(of path: String) -> Bool {
         let end = path.lastIndex(of: "/")
         let directory = end.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
@@ -76,12 +79,12 @@ extension GatewaySecrets {
     }
 }
 
-/// For those who administer a registry's file while no gateway has it.
+/// Names from the registry's secret, for commands that work on a registry's file without a gateway.
 public enum RegistrySecrets {
-    /// The names by which the registry knows people.
+    /// Returns the pseudonyms of subjects, and the fingerprint that a registry keeps of the secret.
     ///
-    /// - Parameter path: of the secret; one that is not there is refused, for nobody can have been admitted under it.
-    /// - Returns: and what a registry that was used with this secret keeps of it.
+    /// - Parameter path: The path of the secret. A missing file is an error, because nobody can have been admitted
+    ///   under it.
     public static func subjects(
         path: String, _ library: LibraryContext
     ) throws(StartupError) -> (names: SubjectPseudonyms, check: Fingerprint?) {
@@ -90,10 +93,10 @@ public enum RegistrySecrets {
         }
     }
 
-    /// Makes the secret for a registry that is about to be made: later a missing one is taken for lost.
+    /// Creates the secret for a new registry: later a missing one counts as lost.
     public static func make(path: String) throws(StartupError) { _ = try GatewaySecrets.load(path) }
 
-    /// What logs know devices by.
+    /// Returns the names of devices in logs.
     public static func logNames(path: String, _ library: LibraryContext) throws(StartupError) -> DeviceLogNames {
         try read(path) { secrets throws(CryptographyError) in try secrets.logNames(library) }
     }

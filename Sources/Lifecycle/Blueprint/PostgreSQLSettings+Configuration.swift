@@ -3,7 +3,7 @@ public import GatewayConfiguration
 public import Registry
 
 extension PostgreSQLSettings {
-    /// As the conf file says.
+    /// Converts the settings of the conf file.
     public init(_ configuration: PostgreSQLConfiguration) {
         let security =
             configuration.tls.map {
@@ -17,10 +17,10 @@ extension PostgreSQLSettings {
             password: { (try? Self.readPassword(configuration)) ?? nil })
     }
 
-    /// libpq reads the files when it connects, and says by then what it cannot use: here it is found before.
+    /// Checks the TLS files. libpq reads them only when it connects, and reports errors then.
     static func checkTLS(_ configuration: PostgreSQLConfiguration) throws(StartupError) {
         guard let tls = configuration.tls else { return }
-        // A server's own certificate may be what is trusted, so it need not be an authority's.
+        // A server's own certificate may be trusted, so it need not be that of an authority.
         do { _ = try Certificate.all(inPEM: try FileContents.read(tls.authoritiesPath), try LibraryContext()) } catch {
             throw StartupError(
                 in: "registry: postgresql: \(tls.authoritiesPath)", error, of: .file(tls.authoritiesPath))
@@ -34,7 +34,9 @@ extension PostgreSQLSettings {
             "registry: postgresql: \(certificate), \(key): they are not a certificate and its key", of: culprit)
     }
 
-    /// The file's first line. - Returns: nil if there is to be none.
+    /// Reads the first line of the password file.
+    ///
+    /// - Returns: Nil if no file is configured.
     static func readPassword(_ configuration: PostgreSQLConfiguration) throws(StartupError) -> String? {
         guard let path = configuration.passwordPath else { return nil }
         let bytes: [UInt8]

@@ -1,9 +1,9 @@
 public import GatewayConfiguration
 
-/// The gateway cannot start, and why.
+/// The reason why the gateway cannot start.
 public struct StartupError: Error, CustomStringConvertible, Sendable {
     public let description: String
-    /// What of all that the conf file names is at fault; nil if it is none of that, or nobody knows.
+    /// What the conf file names and is at fault; nil if unknown or something else.
     public let subject: Subject?
 
     init(_ description: String, of subject: Subject? = nil) {
@@ -11,9 +11,9 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
         self.subject = subject
     }
 
-    /// The same error with the place where it happened: "listener 127.0.0.1:8443".
+    /// Adds the place to an error: "listener 127.0.0.1:8443".
     ///
-    /// - Parameter otherwise: what is at fault if the error does not say it.
+    /// - Parameter otherwise: What is at fault if the error does not state it.
     init(in place: String, _ error: any Error, of otherwise: Subject? = nil) {
         let known: Subject? =
             switch error {
@@ -25,7 +25,7 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
     }
 }
 
-/// What is doubtful about a conf file and what it names, but no reason not to start.
+/// A doubtful setting, or file that the conf file names, that does not prevent the start.
 public struct StartupWarning: CustomStringConvertible, Equatable, Sendable {
     public let description: String
     public let subject: Subject?
@@ -37,12 +37,12 @@ public struct StartupWarning: CustomStringConvertible, Equatable, Sendable {
 }
 
 extension SourceReferences {
-    /// With the line of the conf file that names what is at fault.
+    /// Returns the error with the line of the conf file that names what is at fault.
     public func diagnostic(_ error: StartupError) -> Diagnostic {
         diagnostic(.error, of: error.subject, error.description)
     }
 
-    /// For a log: with that line, where anything in the file is at fault.
+    /// Returns the text for the log, with that line if something in the file is at fault.
     func reason(_ error: StartupError) -> String {
         error.subject == nil ? error.description : diagnostic(error).description
     }

@@ -5,7 +5,7 @@ internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Reads the files. Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
+    /// Reads the files. Servers configured by name have no addresses yet: `Blueprint.located` adds them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
@@ -38,12 +38,28 @@ extension UpstreamSettings {
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
     }
+
+    /// Checks the addresses against those that are forbidden: those of this machine, where the gateway itself
+    /// listens.
+    static func check(_ upstreams: [UpstreamSettings], against forbidden: ForbiddenAddresses) throws(StartupError) {
+        for upstream in upstreams {
+            for server in upstream.servers {
+                guard let objection = server.addresses.lazy.compactMap({ forbidden.objection(to: $0) }).first else {
+                    continue
+                }
+                throw StartupError(
+                    "upstream \(upstream.name): \(server.name) \(objection)", of: .server(server.name))
+            }
+        }
+    }
 }
 
 extension UpstreamSettings.Server {
-    /// - Parameter upstream: its name, for a fault.
+    /// Converts a server.
+    ///
+    /// - Parameter upstream: The upstream's name, for errors.
     init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
-        // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
+        // Both are the addresses of `localhost` (RFC 6761 section 6.3).
         let literals =
             if server.isLiteral {
                 [server.description]
@@ -67,7 +83,7 @@ extension UpstreamSettings.Server {
 
 extension ClientContext.Settings {
     fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
-        let authorities = try tls.authoritiesPaths.map { try Blueprint.PEMFile($0) }
+        let authorities = try tls.authoritiesPaths.map { try PEMFile($0) }
         let trusted: TrustedAuthorities
         do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
             throw StartupError(
@@ -77,7 +93,7 @@ extension ClientContext.Settings {
         self.init(
             authorities: trusted,
             identity: try tls.identity.map {
-                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile(key: $0.keyPath).bytes)
+                (try PEMFile($0.certificatePath).bytes, try PEMFile(key: $0.keyPath).bytes)
             }, policy: TLSPolicy(tls.policy))
         do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
             let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""

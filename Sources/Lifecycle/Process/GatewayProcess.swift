@@ -1,4 +1,5 @@
 internal import Administration
+internal import Cryptography
 internal import Enrolment
 internal import EventLoop
 internal import Gateway
@@ -9,9 +10,10 @@ internal import Synchronization
 internal import TLS
 internal import Tracing
 
-/// The running gateway: starts the workers, waits for signals, changes their configuration, stops them in order.
+/// The running gateway: starts the workers, waits for signals, changes the configuration, and stops in order. Reloads
+/// are in `Reload`, upgrades in `Upgrade`, what operators ask in `StatusEndpoints`.
 public final class GatewayProcess {
-    /// Reads the configuration again. Called on a thread of its own.
+    /// Reads the configuration again. Called on a separate thread.
     public typealias Source = @Sendable () throws(StartupError) -> Blueprint
 
     enum Event: Sendable {
@@ -21,33 +23,32 @@ public final class GatewayProcess {
     }
 
     let source: Source
-    /// What `source` reads, for people: an absolute path.
+    /// The absolute path that `source` reads, for messages.
     let file: String
     let loop: Loop
     let events: Mailbox<Event>
     let errorWriter: LogWriter
-    /// Once there is one it stays: requests of earlier generations may still have spans. Nil while no spans are exported.
+    /// Nil while no spans are exported. Once it exists it stays, because requests of earlier generations may still
+    /// have spans.
     var exporter: SpanExporter?
     let logger: Logger
-    /// Who has done what, whatever the level of the log: an audit log with holes is none.
+    /// The audit log. It ignores the configured level, because an audit log must be complete.
     let auditLogger: Logger
     let workers: WorkerGroup
-    /// The addresses of servers that are known by a name, and which workers know them.
-    let names: NameBook
-    var addressDelivery = AddressDelivery()
-    /// Nil without a service manager, and once another process is watched in place of this one.
+    let names: NameResolution
+    /// Nil without a service manager, and after another process took over.
     var notifier = ServiceNotifier.system
-    /// What is served now.
+    /// The generation that is served.
     var order: GenerationOrder
     var reload = ReloadState()
     var isStopping = false
     private var isEnding = false
-    /// The workers that serve, and those that have ended since; the enrolment service among them, by its own number.
+    /// Numbers of the workers that have begun to serve, also if they have ended; including the enrolment service.
     var begun: Set<Int> = []
-    /// What enrols devices; nil if this process does not.
+    /// Nil if this process does not enrol devices.
     var enrolment: EnrolmentService?
     var isEnrolmentRunning = false
-    /// Among the workers' numbers, where all are counted that a change of configuration waits for.
+    /// The number of the enrolment service among those of the workers, for changes of configuration.
     static let enrolmentNumber = -1
     let startedAt = WallClock.seconds
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
@@ -57,34 +58,34 @@ public final class GatewayProcess {
     let permissions: StartPermissions
     var administration: AdministrationServer?
     private var deadline: LoopTimer?
-    var fileWatch: FileWatch?
-    var fileTimer: LoopTimer?
+    private var fileWatch: FileWatch?
+    private var fileTimer: LoopTimer?
     let memory: MemoryWatch
-    var expiryWatch = ExpiryWatch()
-    var expiryTimer: LoopTimer?
+    private var expiryWatch = ExpiryWatch()
+    private var expiryTimer: LoopTimer?
     var watchdog: Watchdog?
-    /// What this process has inherited from its parent.
+    /// What this process inherited from its parent.
     let inheritance: Inheritance
-    /// Which files are out of reach.
+    /// The result of the sandbox.
     let confinement: Confinement
-    /// The process that this one takes over from, until that has handed over everything.
+    /// The channel to the process that this one takes over from, until the hand-over is complete.
     var predecessor: UpgradeChannel?
-    /// Whether that has closed the registry's file in order, for this one to open.
+    /// Whether that process has closed the registry's file in order.
     var isHandover = false
     var hasBegun = false
     var hasReportedServing = false
-    /// The program and the arguments of a process that is to take over from this one.
+    /// The program and arguments that an upgrade starts.
     let successorCommand: [String]
-    /// Under way; once another process serves it stays.
+    /// The upgrade in progress; it stays once another process serves.
     var upgrade: UpgradeState?
-    /// The last one of this process that came to nothing, with its reason and its time.
+    /// The reason and time of the last failed upgrade.
     var failedUpgrade: (reason: String, at: Int64)?
-    /// Whether the store is this process's.
+    /// Whether this process has the store open.
     var isRegistryOpen = false
-    /// Why the process ends though nobody has asked for it; nil if somebody has.
+    /// Why the process ends without a request to stop; nil otherwise.
     var failure: StartupError?
 
-    /// Sessions kept for resumption: some 130 MB when the table is full.
+    /// The maximum of stored TLS sessions: about 130 MB when the table is full.
     private static let sessionLimit = 20_000
 
     private init(
@@ -98,14 +99,13 @@ public final class GatewayProcess {
         self.source = source
         self.permissions = permissions
         loop = try Loop()
-        names = NameBook(loop: loop, settings: blueprint.resolver, forbidden: blueprint.forbidden)
         let events = try Mailbox<Event>(limit: 4096)
         self.events = events
         let errorWriter = try LogWriter(.standardError)
         self.errorWriter = errorWriter
-        logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
+        logger = Logger(label: "attestgate") { _ in blueprint.log.errorLog(errorWriter) }
         auditLogger = Logger(label: "attestgate.audit") { _ in
-            var log = blueprint.errorLog(errorWriter)
+            var log = blueprint.log.errorLog(errorWriter)
             log.logLevel = min(log.logLevel, .notice)
             return log
         }
@@ -123,7 +123,8 @@ public final class GatewayProcess {
             log: try ProcessResources.openLog(blueprint, logger), errors: errorWriter, exporter: exporter,
             enforcement: nil)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
-        // The file of another process is opened when that has let go of it.
+        names = NameResolution(blueprint, loop: loop, workers: workers, logger: logger)
+        // A file of another process is opened once that process has released it.
         if inheritance.predecessor == nil || !isRegistryAlone { try openRegistry() }
     }
 
@@ -139,19 +140,20 @@ public final class GatewayProcess {
     /// Runs the gateway until a signal stops it.
     ///
     /// - Parameters:
-    ///   - file: the absolute path of the conf file.
-    ///   - source: reads it again, for a reload.
-    ///   - permissions: what the operator has allowed for this start.
-    ///   - inheritance: what this process has inherited from its parent.
-    ///   - successor: the program and the arguments by which an upgrade starts another process.
-    ///   - sandbox: whether to give up access to other files.
-    /// - Throws: `StartupError` if it cannot start, and nothing was served then; or if an upgrade has failed, and it cannot go on.
+    ///   - file: The absolute path of the conf file.
+    ///   - source: Reads the conf file again, for a reload.
+    ///   - permissions: What the operator permits for this start.
+    ///   - inheritance: What this process inherited from its parent.
+    ///   - successor: The program and arguments that an upgrade starts.
+    ///   - sandbox: Whether to give up access to other files.
+    /// - Throws: `StartupError` if the gateway cannot start, in which case nothing was served; or if an upgrade
+    ///   failed and it cannot continue.
     public static func run(
         _ blueprint: Blueprint, file: String, source: @escaping Source, _ permissions: StartPermissions,
         _ inheritance: Inheritance, successor: [String], sandbox: Sandbox = .off
     ) throws {
         SignalWatcher.ignoreWriteSignals()
-        // Before there is a second thread, which it would not be for.
+        // Before there is a second thread, which would not be confined.
         var process: GatewayProcess?
         _ = ProcessMemory.share
         do {
@@ -165,7 +167,7 @@ public final class GatewayProcess {
         } catch {
             let error = (error as? EventLoopError).map { StartupError($0.text) } ?? error
             let reason = (error as? StartupError).map(blueprint.mentions.reason) ?? "\(error)"
-            // Once it is made it has the way to the other one, for as long as that is there.
+            // The process object owns the channel to the predecessor from its creation on.
             if let process {
                 process.predecessor?.tell(.failed(reason: reason))
             } else {
@@ -176,10 +178,10 @@ public final class GatewayProcess {
     }
 
     private func serve() throws {
-        // Before anything listens: a program that sees the gateway listen may stop it in order.
+        // Before anything listens: a program that sees the gateway listen may already send a signal.
         watchSignals()
-        resolveNames()
-        // Unless it has begun to stop meanwhile.
+        order.blueprint = names.resolve(order.blueprint)
+        // Unless the process has begun to stop meanwhile.
         if !isStopping { awaitRelease() }
         if !isStopping {
             if !isRegistryOpen { try openRegistry() }
@@ -192,7 +194,7 @@ public final class GatewayProcess {
         enrolment?.join()
         administration?.stop()
         exporter?.stop(flushes: !isEnding)
-        // After the workers and enrolment: what they spent is committed and folded.
+        // After the workers and enrolment, so that the counters they spent are committed.
         if let registry = order.enforcement?.registry, isRegistryOpen { stop(registry) }
         order.log?.stop()
         logger.info("stopped")
@@ -205,8 +207,8 @@ public final class GatewayProcess {
         logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
     }
 
-    /// Until the process is gone, so never let go of: a further signal in its last moment must neither cut the log short nor
-    /// be its exit status.
+    /// Watches signals until the process has gone, so the watchers are never released: a further signal in the last
+    /// moment must neither truncate the log nor become the exit status.
     private func watchSignals() {
         func watch(_ signal: Int32, _ action: @escaping () -> Void) {
             _ = Unmanaged.passRetained(SignalWatcher(loop: loop, signal: signal, action: action))
@@ -226,7 +228,7 @@ public final class GatewayProcess {
 
     // MARK: - The end
 
-    /// The first signal lets requests finish, the second ends at once.
+    /// Handles a signal to stop: the first lets requests finish, the second ends immediately.
     func stopAsked() {
         if isStopping { return endNow() }
         isStopping = true
@@ -234,7 +236,7 @@ public final class GatewayProcess {
         notifier?.stopping()
         upgradeInterrupted()
         reloadInterrupted()
-        // Still waiting for the process that this one was to take over from.
+        // It still waits for the process that it was to take over from.
         if !hasBegun { loop.stop() }
         drain()
     }
@@ -242,7 +244,7 @@ public final class GatewayProcess {
     func drain() {
         workers.tellAll(.drain)
         enrolment?.drain()
-        // It has not begun to serve.
+        // Nothing serves yet.
         if running.isEmpty { loop.stop() }
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
@@ -252,5 +254,199 @@ public final class GatewayProcess {
         isEnding = true
         workers.tellAll(.stop)
         enrolment?.stop()
+    }
+}
+
+/// The start: from a configuration to a process that serves.
+extension GatewayProcess {
+    func start() throws {
+        let blueprint = order.blueprint
+        let sockets = try ListeningAddresses.bind(
+            blueprint.listeners, workers: blueprint.workers, mayOverlap: permissions.mayOverlap,
+            inherited: inheritance.sockets)
+        if let path = blueprint.administration?.socketPath {
+            let subjects = try order.enforcement?.settings.secrets.subjects(LibraryContext())
+            do throws(AdministrationStartError) {
+                administration = try AdministrationServer(
+                    loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
+                    registry: order.enforcement?.registry, subjects: subjects,
+                    endpoints: endpoints, descriptorCeiling: blueprint.descriptors.operatorCeiling,
+                    inherited: inheritance.sockets
+                ) { [auditLogger] notice in auditLogger.tell(notice) }
+            } catch {
+                throw StartupError(error.description)
+            }
+        }
+        if let enrolment = blueprint.enrolment {
+            try startEnrolment(
+                ListeningAddresses.bind(
+                    enrolment, mayOverlap: permissions.mayOverlap, inherited: inheritance.sockets))
+        }
+        for socket in inheritance.sockets?.left ?? [] {
+            logger.warning("the inherited listening socket \(socket) belongs to no listener and was closed")
+        }
+        inheritance.closeSockets()
+        for sockets in sockets { try workers.start(order, sockets: sockets) }
+        let names = blueprint.listeners.map(\.name)
+        let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
+        let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
+        logger.info("serving \(addresses) with \(count), process \(getpid()), version \(GatewayVersion.text)")
+        for host in blueprint.listeners.flatMap(\.hosts) {
+            logger.info("\(host.place): serving \(host.names.map(\.text).joined(separator: ", "))")
+        }
+        hasBegun = true
+        // The service manager accepts messages of a successor only after the predecessor has announced it.
+        if predecessor == nil { beginNotifying() }
+        watchFiles()
+        warnOfExpiries()
+        expiryTimer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in warnOfExpiries() }
+    }
+
+    /// Reports to the service manager that this process serves, and from then on that it is alive.
+    func beginNotifying() {
+        let names = order.blueprint.listeners.map(\.name)
+        notifier?.ready("serving \(names.isEmpty ? "no requests" : names.joined(separator: ", "))")
+        if let notifier, notifier.watchdogInterval != nil {
+            watchdog = Watchdog(loop: loop, notifier: notifier) { [unowned self] in
+                workers.tellAll(.ping)
+                if isEnrolmentRunning { enrolment?.ping() }
+                return running
+            } running: { [unowned self] in
+                running
+            }
+        }
+    }
+
+    private var endpoints: [AdministrationEndpoint] {
+        [
+            reloadEndpoint, reloadedFileEndpoint, reopenEndpoint, upgradeEndpoint, metricsEndpoint, statusEndpoint,
+            decisionsEndpoint,
+        ] + healthEndpoints
+    }
+
+    /// Starts the enrolment service.
+    ///
+    /// - Parameter sockets: Descriptors by name, whose ownership passes to the service.
+    func startEnrolment(_ sockets: [String: Int32]) throws {
+        guard let blueprint = order.blueprint.enrolment, let (settings, registry) = order.enforcement else { return }
+        let enrolment = try blueprint.settings(settings.secrets)
+        let (logger, events) = (logger, events)
+        self.enrolment = try EnrolmentService(
+            enrolment, sockets: sockets, registry: registry, memory: memory.budget,
+            audit: { decision in
+                if decision.isOurFault {
+                    logger.error("enrolment: \(decision)")
+                } else {
+                    logger.notice("enrolment: \(decision)")
+                }
+            }, report: { events.post(.enrolment($0)) },
+            failed: { reason in
+                // The blueprint has built the same before: only memory or descriptors can be missing here.
+                logger.critical("enrolment cannot start: \(reason)")
+                exit(1)
+            })
+        isEnrolmentRunning = true
+        logger.info("enrolling at \(blueprint.name), admission: \(blueprint.admission)")
+    }
+}
+
+/// Reports of workers and enrolment.
+extension GatewayProcess {
+    /// The numbers of the workers, and of the enrolment service, that have not ended.
+    var running: Set<Int> { workers.running.union(isEnrolmentRunning ? [Self.enrolmentNumber] : []) }
+
+    func receive(_ event: Event) {
+        switch event {
+        case .enrolment(let report):
+            switch report {
+            case .serving:
+                begun.insert(Self.enrolmentNumber)
+                tellServing()
+            case .duplicated(let sockets): duplicated(sockets, by: Self.enrolmentNumber)
+            case .prepared(let fault): prepared(by: Self.enrolmentNumber, fault: fault)
+            case .adopted: adopted(by: Self.enrolmentNumber)
+            case .pong: watchdog?.answered(Self.enrolmentNumber)
+            case .failed(let reason): logger.error("enrolment: \(reason)")
+            case .receipt(let notice):
+                switch notice.severity {
+                case .info: logger.info("receipts: \(notice)")
+                case .warning: logger.warning("receipts: \(notice)")
+                case .error: logger.error("receipts: \(notice)")
+                }
+            case .ended:
+                isEnrolmentRunning = false
+                if running.isEmpty { loop.stop() }
+                woundUp(by: Self.enrolmentNumber)
+                serveAgain()
+            }
+        case .loaded(let result): loaded(result)
+        case .worker(let worker, let report):
+            switch report {
+            case .serving:
+                begun.insert(worker)
+                tellServing()
+            case .duplicated(let sockets): duplicated(sockets, by: worker)
+            case .woundUp: woundUp(by: worker)
+            case .snapshot(let snapshot): snapshots.received(snapshot, from: worker)
+            case .decisions(let batch): decisions.received(batch, from: worker)
+            case .prepared(let fault): prepared(by: worker, fault: fault)
+            case .adopted: adopted(by: worker)
+            case .pong: watchdog?.answered(worker)
+            case .readdressed: names.taken(by: worker)
+            case .ended:
+                workers.ended(worker)
+                names.ended(worker)
+                snapshots.ended(worker)
+                decisions.ended(worker)
+                if running.isEmpty { loop.stop() }
+            }
+        }
+    }
+}
+
+/// Checks while the gateway serves: changed files and expiring certificates.
+extension GatewayProcess {
+    /// Watches the files of the generation that is served.
+    func watchFiles() {
+        guard let interval = order.blueprint.watch else {
+            fileTimer = nil
+            return
+        }
+        fileWatch = FileWatch(order.blueprint.files)
+        fileTimer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in
+            guard fileWatch?.shouldRead(order.blueprint.files.renewed) ?? false else { return }
+            logger.notice(
+                "a certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
+            reloadAsked { _ in }
+        }
+    }
+
+    private func warnOfExpiries() {
+        let items = ExpiryWatch.items(of: order.blueprint)
+        for news in expiryWatch.news(of: items, at: WallClock.seconds) { logger.warning("\(news)") }
+    }
+}
+
+extension Logger {
+    /// Logs a notice of the administration, with members for programs: `event` and its details.
+    func tell(_ notice: AdministrationNotice) {
+        switch notice {
+        case .act(let act):
+            var members: Metadata = ["event": "administration_act", "act": "\(act.name)", "by": "\(act.peer)"]
+            if let target = act.target { members["target"] = "\(target)" }
+            switch act.outcome {
+            case .done: members["outcome"] = "done"
+            case .begun: members["outcome"] = "begun"
+            case .refused(let code):
+                members["outcome"] = "refused"
+                members["refusal"] = "\(code)"
+            case .unknown(let code):
+                members["outcome"] = "unknown"
+                members["refusal"] = "\(code)"
+            }
+            self.notice("administration: \(act)", metadata: members)
+        case .refused(let text):
+            self.notice("administration: \(text)", metadata: ["event": "administration_refused"])
+        }
     }
 }

@@ -1,18 +1,20 @@
 internal import EventLoop
 internal import Glibc
 
-/// Binds the addresses of listeners, for all workers at once and before any of them receives its sockets: an address in
-/// use is found while nothing has changed yet.
+/// Binds the addresses of listeners for all workers before any of them receives its sockets: an address in use is
+/// found while nothing has changed yet.
 enum ListeningAddresses {
+    /// Binds the addresses of clients' listeners.
+    ///
     /// - Parameters:
-    ///   - mayOverlap: whether another process may be listening on them.
-    ///   - inherited: sockets that came with the process. Those that listen on one of the addresses are taken.
-    /// - Returns: for each worker the descriptors, by address.
+    ///   - mayOverlap: Whether another process may be listening on them.
+    ///   - inherited: Sockets that the process inherited. Those that listen on one of the addresses are used.
+    /// - Returns: The descriptors of each worker, by address.
     static func bind(
-        _ listeners: [Blueprint.Listener], workers: Int, mayOverlap: Bool, inherited: InheritedSockets? = nil
+        _ listeners: [ListenerBlueprint], workers: Int, mayOverlap: Bool, inherited: InheritedSockets? = nil
     ) throws(StartupError) -> [[String: Int32]] {
         var sockets = [[String: Int32]](repeating: [:], count: workers)
-        var unbound: [Blueprint.Listener] = []
+        var unbound: [ListenerBlueprint] = []
         do throws(StartupError) {
             for listener in listeners {
                 let taken = inherited?.take(listener.address) ?? []
@@ -21,8 +23,8 @@ enum ListeningAddresses {
                     sockets[worker][listener.name] = descriptor
                 }
             }
-            // With SO_REUSEPORT the kernel would let a second process of the same user in, and a forgotten one would go on
-            // serving its share by its old rules.
+            // With SO_REUSEPORT the kernel would admit a second process of the same user, and a forgotten one would
+            // continue to serve its share by its old rules.
             if !mayOverlap {
                 for listener in unbound { _ = try bind(listener, isShared: false) }
             }
@@ -38,9 +40,9 @@ enum ListeningAddresses {
         return sockets
     }
 
-    /// Binds the one address of enrolment.
+    /// Binds the address of enrolment.
     ///
-    /// - Returns: the descriptor by name.
+    /// - Returns: The descriptor by name.
     static func bind(
         _ enrolment: EnrolmentBlueprint, mayOverlap: Bool, inherited: InheritedSockets? = nil
     ) throws(StartupError) -> [String: Int32] {
@@ -51,10 +53,11 @@ enum ListeningAddresses {
         return [enrolment.name: try bind(address, name, isShared: true).detach()]
     }
 
-    /// A socket for each worker. Where there are fewer, as a service manager has one, some workers share one with its queue.
+    /// Returns a socket for each worker. If there are fewer, as a service manager has one, some workers share one
+    /// with its queue.
     ///
-    /// - Parameter descriptors: taken over.
-    /// - Returns: as many as there are workers; none if there were none.
+    /// - Parameter descriptors: Descriptors whose ownership passes to this function.
+    /// - Returns: As many as there are workers; none if there were none.
     private static func divide(
         _ descriptors: [Int32], among workers: Int, _ name: String
     ) throws(StartupError) -> [Int32] {
@@ -64,7 +67,7 @@ enum ListeningAddresses {
             for descriptor in divided where descriptor >= 0 { close(descriptor) }
             return StartupError("listener \(name): \(reason)")
         }
-        // With one that nobody accepts on, the connections in its queue would be lost.
+        // The connections in the queue of an unused socket would be lost.
         guard descriptors.count <= workers else {
             throw refuse(
                 """
@@ -78,12 +81,12 @@ enum ListeningAddresses {
         return divided
     }
 
-    /// Closes what nobody took over.
+    /// Closes sockets that were not used.
     static func release(_ sockets: [[String: Int32]]) {
         for descriptor in sockets.flatMap(\.values) { close(descriptor) }
     }
 
-    private static func bind(_ listener: Blueprint.Listener, isShared: Bool) throws(StartupError) -> Socket {
+    private static func bind(_ listener: ListenerBlueprint, isShared: Bool) throws(StartupError) -> Socket {
         try bind(listener.address, listener.name, isShared: isShared)
     }
 

@@ -4,14 +4,14 @@ internal import Glibc
 internal import Logging
 internal import Metrics
 
-/// Holds the process to its memory budget: measures the resident memory, returns free memory to the system, and says in
-/// the log when memory is short.
+/// Holds the process to its memory budget: measures the resident memory, returns free memory to the system, and logs
+/// shortages.
 final class MemoryWatch {
     let budget: MemoryBudget
     private let loop: Loop
     private let logger: Logger
     private var timer: LoopTimer?
-    /// Resident bytes that nobody accounted for when free memory was last returned: the program, caches, the registry's
+    /// Resident bytes not accounted for when free memory was last returned: the program, caches, the registry's
     /// records, and what connections take beyond their estimate.
     private var settled = Int.max
     private var lastReturn = Instant.now
@@ -87,9 +87,9 @@ final class MemoryWatch {
     }
 }
 
-/// What the kernel says of the process's memory, and how much there is.
+/// The memory of the process as the kernel reports it, and the available memory.
 enum ProcessMemory {
-    /// In bytes. `/proc/self/statm` (proc(5)) has pages, of the program as a whole and of what is in RAM.
+    /// The virtual and resident memory in bytes. `/proc/self/statm` (proc(5)) has it in pages.
     static var now: (virtual: Int, resident: Int)? {
         guard let bytes = try? FileContents.read("/proc/self/statm") else { return nil }
         let pages = String(decoding: bytes, as: UTF8.self).split(separator: " ").prefix(2).compactMap { Int($0) }
@@ -98,20 +98,20 @@ enum ProcessMemory {
         return (pages[0] * size, pages[1] * size)
     }
 
-    /// The budget where the conf file sets none: what the control group of the process allows, less a reserve; without
-    /// such a limit half of the machine's memory. Read once, before the sandbox closes the way there.
+    /// The budget if the conf file sets none: the limit of the process's control group less a reserve; without such a
+    /// limit half of the machine's memory. Computed once, before the sandbox makes those files inaccessible.
     static let share: Int = {
         let machine = Int(sysconf(Int32(_SC_PHYS_PAGES))) * Int(sysconf(Int32(_SC_PAGESIZE)))
         guard let allowed = controlGroupLimit, allowed < machine else { return machine / 2 }
         return max(smallest, allowed - max(reserve, allowed / 8))
     }()
 
-    /// What the process may take beyond the budget for a moment: bytes that arrive before the next measurement, and the
+    /// What the process may briefly use beyond the budget: bytes that arrive before the next measurement, and the
     /// kernel's buffers.
-    static let reserve = 64 << 20
-    static let smallest = 64 << 20
+    private static let reserve = 64 << 20
+    private static let smallest = 64 << 20
 
-    /// The least limit among those of the control group and its parents (cgroups(7), version 2); nil without one.
+    /// The lowest limit of the control group and its parents (cgroups(7), version 2); nil without one.
     private static var controlGroupLimit: Int? {
         guard let bytes = try? FileContents.read("/proc/self/cgroup") else { return nil }
         let line = String(decoding: bytes, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("0::") }
@@ -134,13 +134,13 @@ enum ProcessMemory {
     /// Threads beside the workers.
     private static let otherThreads = 6
 
-    /// The budget of a process.
+    /// Returns the budget of a process.
     ///
     /// - Parameters:
     ///   - configured: `limits.memory`; nil for the share.
-    ///   - workers: that it starts.
-    /// - Throws: if the limit of the address space (`RLIMIT_AS`, `ulimit -v`) has no room for it: the process would end
-    ///   in the middle of its work.
+    ///   - workers: The number of workers to start.
+    /// - Throws: If the limit of the address space (`RLIMIT_AS`, `ulimit -v`) is too low: the process would fail
+    ///   while it serves.
     static func budget(_ configured: Int?, workers: Int) throws(StartupError) -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(Int.max) else {

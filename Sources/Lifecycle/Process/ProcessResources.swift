@@ -5,11 +5,13 @@ internal import Glibc
 internal import Logging
 internal import Tracing
 
-/// What a process opens once, for all its workers and generations.
+/// What a process opens once for all its workers and generations.
 enum ProcessResources {
-    /// - Returns: nil if access is not logged.
+    /// Opens the access log.
+    ///
+    /// - Returns: Nil if access is not logged.
     static func openLog(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> LogWriter? {
-        guard let destination = blueprint.accessDestination else { return nil }
+        guard let destination = blueprint.log.accessDestination else { return nil }
         do throws(EventLoopError) {
             return try LogWriter(destination) { turn in
                 switch turn {
@@ -26,7 +28,9 @@ enum ProcessResources {
         }
     }
 
-    /// - Returns: nil if no spans are exported.
+    /// Starts the span exporter.
+    ///
+    /// - Returns: Nil if no spans are exported.
     static func openExporter(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> SpanExporter? {
         guard let tracing = blueprint.tracing else { return nil }
         do throws(EventLoopError) {
@@ -38,10 +42,10 @@ enum ProcessResources {
         }
     }
 
-    /// After logrotate has moved the file away.
+    /// Reopens the access log after logrotate has moved the file.
     ///
-    /// - Returns: whether there was a log file to reopen.
-    /// - Throws: with the reason why the old one is still written to.
+    /// - Returns: Whether there was a log file to reopen.
+    /// - Throws: The reason why the old file is still in use.
     @discardableResult
     static func reopen(_ log: LogWriter?, _ logger: Logger) throws(StartupError) -> Bool {
         do throws(EventLoopError) {
@@ -57,7 +61,7 @@ enum ProcessResources {
         }
     }
 
-    /// No core is ever written: it would hold keys, passphrases and what patients sent.
+    /// Disables core dumps: they would contain keys, passphrases and what patients sent.
     static func forbidCoreDumps() {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)

@@ -7,14 +7,14 @@ internal import Logging
 internal import Registry
 internal import Synchronization
 
-/// Opens the registry and its secret, which go together.
+/// Opens the registry together with its secret.
 struct RegistryOpening {
     private let settings: Blueprint.RegistrySettings
     private let permissions: StartPermissions
     private let logger: Logger
     private let held: StartupSecrets
 
-    /// Reads the secret, if there is one.
+    /// Reads the secret, if it exists.
     init(
         _ settings: Blueprint.RegistrySettings, _ permissions: StartPermissions, _ logger: Logger
     ) throws(StartupError) {
@@ -24,11 +24,11 @@ struct RegistryOpening {
         held = StartupSecrets(settings.secretPath, try GatewaySecrets.read(settings.secretPath))
     }
 
-    /// Opens the store, and makes it where there is none; the secret too, where nobody has a name by another.
+    /// Opens the store and creates it if there is none. Creates a missing secret if no device depends on the old one.
     ///
     /// - Parameters:
-    ///   - isHandover: whether a running process hands over its file, so that its challenges remain valid.
-    ///   - patience: how long a process is waited for that has it, and is about to end.
+    ///   - isHandover: Whether a running process hands over its file, so that its challenges remain valid.
+    ///   - patience: How long to wait for a process that has the file and is ending.
     func open(
         durability: StoreOptions.Durability, isHandover: Bool, patience: TimeSpan
     ) throws(StartupError) -> (registry: DeviceRegistry, secrets: GatewaySecrets) {
@@ -109,7 +109,7 @@ struct RegistryOpening {
     }
 }
 
-/// The secret of a process that starts: read, or made when the store has said that it may be.
+/// The secret of a starting process: read, or created when the store permits it.
 private final class StartupSecrets: Sendable {
     private let path: String
     private let state: Mutex<(secrets: GatewaySecrets?, failure: StartupError?)>
@@ -120,10 +120,10 @@ private final class StartupSecrets: Sendable {
     }
 
     var secrets: GatewaySecrets? { state.withLock { $0.secrets } }
-    /// Why none could be made.
+    /// Why it could not be created.
     var failure: StartupError? { state.withLock { $0.failure } }
 
-    /// Of the one that there is.
+    /// Returns the fingerprint of the secret, if it exists.
     func check() throws(StartupError) -> Fingerprint? {
         guard let secrets else { return nil }
         return try secrets.check(at: path)
@@ -139,5 +139,27 @@ private final class StartupSecrets: Sendable {
             state.withLock { $0.failure = error }
             throw .failed(path: path, detail: error.description)
         }
+    }
+}
+
+/// What an operator permits for one start of the gateway.
+public struct StartPermissions: Sendable {
+    /// Whether another process may still be serving, which is stopped after this one has started.
+    public var mayOverlap: Bool
+    /// Whether a lost revocation journal may be created again without its contents.
+    public var acceptsLostRevocations: Bool
+    /// Whether a lost registry may be created again without devices.
+    public var acceptsLostRegistry: Bool
+    /// Whether a lost secret may be created again although devices have names by the old one.
+    public var acceptsNewSecret: Bool
+
+    public init(
+        mayOverlap: Bool = false, acceptsLostRevocations: Bool = false, acceptsLostRegistry: Bool = false,
+        acceptsNewSecret: Bool = false
+    ) {
+        self.mayOverlap = mayOverlap
+        self.acceptsLostRevocations = acceptsLostRevocations
+        self.acceptsLostRegistry = acceptsLostRegistry
+        self.acceptsNewSecret = acceptsNewSecret
     }
 }

@@ -1,15 +1,19 @@
+internal import EventLoop
 internal import Glibc
 
-/// Tells the service manager how the process fares (sd_notify(3)): datagrams to the socket that `NOTIFY_SOCKET` names.
+/// Reports the state of the process to the service manager (sd_notify(3)), with datagrams to the socket that
+/// `NOTIFY_SOCKET` names.
 ///
 /// Without that variable nothing is sent. A datagram that cannot be sent is lost: the manager has its own timeouts.
 struct ServiceNotifier {
     private let address: sockaddr_un
     private let length: socklen_t
-    /// How often the manager wants to hear from the process, in microseconds; nil if it does not.
+    /// The interval, in microseconds, in which the manager expects a sign of life; nil for none.
     let watchdogInterval: UInt64?
 
-    /// - Parameter environment: gives a variable's value. `WATCHDOG_PID`, where it is, must be this process.
+    /// Reads the environment.
+    ///
+    /// - Parameter environment: Returns a variable's value. `WATCHDOG_PID`, if present, must be this process.
     init?(environment: (String) -> String?) {
         guard let path = environment("NOTIFY_SOCKET"), let first = path.utf8.first,
             first == UInt8(ascii: "/") || first == UInt8(ascii: "@")
@@ -22,7 +26,7 @@ struct ServiceNotifier {
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
         self.address = address
-        // Of an abstract name every byte counts, so no more than its own.
+        // In an abstract name every byte counts, so the length is exact.
         length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
         var interval: UInt64?
         if let text = environment("WATCHDOG_USEC"), let microseconds = UInt64(text), microseconds > 0,
@@ -39,14 +43,14 @@ struct ServiceNotifier {
 
     func ready(_ status: String) { send("READY=1\nSTATUS=\(status)\n") }
 
-    /// The time is that of the message, which lets the manager tell it from earlier ones; both in one datagram.
+    /// The message contains its time, which lets the manager distinguish it from earlier ones; both in one datagram.
     func reloading() {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         send("RELOADING=1\nMONOTONIC_USEC=\(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)\n")
     }
 
-    /// Another process is the one to watch.
+    /// Hands the supervision over to another process.
     func handOver(to process: Int32) { send("MAINPID=\(process)\nREADY=1\nSTATUS=process \(process) serves\n") }
 
     func stopping() { send("STOPPING=1\n") }
@@ -60,11 +64,51 @@ struct ServiceNotifier {
         var address = address
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                // Never waits: a manager that does not read must not hold up the gateway.
+                // Never waits: a manager that does not read must not block the gateway.
                 _ = sendto(
                     descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT),
                     pointer, length)
             }
         }
+    }
+}
+
+/// Reports to the service manager that the process is alive, as long as every loop that serves runs.
+final class Watchdog {
+    private let ping: () -> Set<Int>
+    private let running: () -> Set<Int>
+    private let notifier: ServiceNotifier
+    private var silent: Set<Int> = []
+    private var timer: LoopTimer?
+
+    /// Starts the watchdog.
+    ///
+    /// - Parameters:
+    ///   - notifier: The notifier whose manager expects signs of life.
+    ///   - ping: Asks all that serve, and returns their numbers.
+    ///   - running: Returns the numbers of those that serve.
+    init(
+        loop: Loop, notifier: ServiceNotifier, ping: @escaping () -> Set<Int>, running: @escaping () -> Set<Int>
+    ) {
+        self.ping = ping
+        self.running = running
+        self.notifier = notifier
+        // Half of the manager's timeout (sd_watchdog_enabled(3)).
+        let interval = TimeSpan(nanoseconds: Int64(clamping: notifier.watchdogInterval ?? 0) * 500)
+        timer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in ask() }
+        ask()
+    }
+
+    private func ask() {
+        // Those that have ended need not answer. A worker that has not answered yet is not asked again: its mailbox
+        // needs room for other commands.
+        silent.formIntersection(running())
+        guard silent.isEmpty else { return }
+        silent = ping()
+    }
+
+    func answered(_ worker: Int) {
+        guard silent.remove(worker) != nil, silent.isEmpty else { return }
+        notifier.isAlive()
     }
 }

@@ -2,8 +2,8 @@ internal import CLandlock
 internal import EventLoop
 internal import Glibc
 
-/// Gives up access to files by Landlock (landlock(7)): for good, for this thread, and for all that it starts from then on, threads and
-/// programs. What is open stays open.
+/// Gives up access to files with Landlock (landlock(7)), permanently, for this thread and for all threads and
+/// programs that it starts from then on. Open files stay open.
 enum Landlock {
     private static let reading = UInt64(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
     private static let writing =
@@ -12,32 +12,32 @@ enum Landlock {
             LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG
                 | LANDLOCK_ACCESS_FS_MAKE_SOCK)
     private static let executing = reading | UInt64(LANDLOCK_ACCESS_FS_EXECUTE)
-    /// All that the first version knows, from `EXECUTE` to `MAKE_SYM`.
+    /// All rights of the first version, from `EXECUTE` to `MAKE_SYM`.
     private static let first: UInt64 = (1 << 13) - 1
-    /// Since version 3: changing a file's length. Before it is not restricted.
+    /// Since version 3: changing a file's length. Earlier versions do not restrict it.
     private static let truncating: UInt64 = 1 << 14
-    /// What a rule for a file, and no directory, may say.
+    /// The rights that a rule for a file, not a directory, may have.
     private static let ofFiles =
         UInt64(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE) | truncating
 
-    /// - Returns: the version that the kernel has; 0 if none, or it is switched off.
+    /// The kernel's version of Landlock; 0 if there is none or it is disabled.
     static var version: Int {
         max(0, ag_landlock_create_ruleset(nil, 0, UInt32(LANDLOCK_CREATE_RULESET_VERSION)))
     }
 
-    /// What comes of it where there is no version.
+    /// The result if the kernel has no Landlock.
     static var missing: Confinement {
         .unavailable(reason: "this kernel does not support Landlock, or it is disabled")
     }
 
-    /// To be called before any other thread is started. Paths that are not there give no right.
+    /// Confines the process. Called before any other thread starts. Paths that do not exist are skipped.
     static func enter(_ rules: FileRules) -> Confinement {
         let version = version
         guard version > 0 else { return missing }
         let handled = version >= 3 ? first | truncating : first
         var attributes = landlock_ruleset_attr()
         attributes.handled_access_fs = handled
-        // The first member is all that every version knows.
+        // Only the first member is known to every version.
         let ruleset = Int32(
             ag_landlock_create_ruleset(&attributes, UInt(MemoryLayout<UInt64>.size), 0))
         guard ruleset >= 0 else { return .unavailable(reason: "landlock_create_ruleset: \(reason)") }
@@ -49,7 +49,7 @@ enum Landlock {
                 return .unavailable(reason: "landlock_add_rule: \(path): \(reason)")
             }
         }
-        // Without it a program that runs as another user could not be trusted to keep within the rules (PR_SET_NO_NEW_PRIVS).
+        // Required for unprivileged use: set-user-ID programs would escape the rules (PR_SET_NO_NEW_PRIVS).
         guard ag_prctl(Int32(ag_no_new_privileges), 1, 0, 0, 0) == 0 else {
             return .unavailable(reason: "prctl: \(reason)")
         }
@@ -60,7 +60,7 @@ enum Landlock {
     }
 
     private static func add(_ path: String, _ rights: UInt64, to ruleset: Int32) -> Bool {
-        // O_PATH, which Glibc has for _GNU_SOURCE only: neither opens a pipe nor needs the right to read.
+        // O_PATH, which Glibc declares for _GNU_SOURCE only: it neither opens a pipe nor needs the right to read.
         let descriptor = open(path, 0o10000000 | O_CLOEXEC)
         guard descriptor >= 0 else { return true }
         defer { close(descriptor) }
@@ -69,7 +69,7 @@ enum Landlock {
         var rule = landlock_path_beneath_attr()
         rule.parent_fd = descriptor
         rule.allowed_access = status.st_mode & S_IFMT == S_IFDIR ? rights : rights & ofFiles
-        // EBADFD: a pipe or a socket, which no rule is about.
+        // EBADFD: a pipe or a socket, for which there are no rules.
         return ag_landlock_add_rule(ruleset, Int32(LANDLOCK_RULE_PATH_BENEATH.rawValue), &rule, 0) == 0
             || errno == EBADFD
     }

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import EventLoop
 internal import Glibc
 
@@ -6,7 +7,7 @@ internal import Glibc
 public final class Inheritance {
     /// Nil if there are none.
     private(set) var sockets: InheritedSockets?
-    /// The way to the process that this one takes over from; nil if there is none. Its owner is `GatewayProcess`.
+    /// The channel to the process that this one takes over from; nil if there is none. Its owner is `GatewayProcess`.
     let predecessor: Int32?
 
     private init(sockets: InheritedSockets?, predecessor: Int32?) {
@@ -14,14 +15,14 @@ public final class Inheritance {
         self.predecessor = predecessor
     }
 
-    /// Closes the sockets that nobody has taken.
+    /// Closes the sockets that were not used.
     func closeSockets() { sockets = nil }
 
     /// Whether this process takes over from another one.
     public var takesOver: Bool { predecessor != nil }
 
-    /// Says why this process will not serve, to the one that it was to take over from, if there is one: that has a log, and an
-    /// operator who waits for its answer. To be called before the process that is to serve has begun, or after it has been given up.
+    /// Reports to the predecessor, if there is one, why this process will not serve: the predecessor has a log, and
+    /// an operator who waits for the answer. Called before the process has begun, or after it has given up.
     public func tellFailure(_ reason: String) {
         guard let predecessor else { return }
         UpgradeChannel.tell(.failed(reason: reason), through: predecessor)
@@ -29,16 +30,16 @@ public final class Inheritance {
 
     public static var none: Inheritance { Inheritance(sockets: nil, predecessor: nil) }
 
-    /// Set by a gateway for the one that it starts: `first COUNT`, then `second COUNT`. Descriptor 3 is the way between them, and as
-    /// many as COUNT says follow it.
+    /// The variable that a gateway sets for its successor: `first COUNT`, then `second COUNT`. Descriptor 3 is the
+    /// channel between them, and COUNT listening sockets follow it.
     static let variable = "ATTESTGATE_TAKE_OVER"
-    static let firstDescriptor: Int32 = 3
+    fileprivate static let firstDescriptor: Int32 = 3
 
-    /// Reads what the environment says, and takes that out of it. To be called once, before anything else is opened.
+    /// Reads the environment and removes the variables. Called once, before anything else is opened.
     ///
-    /// Of a gateway that takes over, the process that was started is not the one that serves: it starts that and ends, so that the one
-    /// that serves is a child of whatever takes in orphans, a service manager, and not of the gateway that is about to end. systemd
-    /// hears of the end of its own children only.
+    /// The process that an upgrade starts is not the one that serves: it starts that one and ends. So the serving
+    /// process is adopted by the service manager, and is not a child of the gateway that is about to end. systemd
+    /// receives the end of its own children only.
     public static func take() throws(StartupError) -> Inheritance {
         if let text = variable(variable) {
             unsetenv(variable)
@@ -57,7 +58,7 @@ public final class Inheritance {
             return Inheritance(
                 sockets: try sockets(from: firstDescriptor + 1, count: count), predecessor: firstDescriptor)
         }
-        // sd_listen_fds(3): for this process, or for none.
+        // sd_listen_fds(3): only if the sockets are for this process.
         guard let count = variable("LISTEN_FDS").flatMap({ Int32($0) }), count > 0, count < 4096,
             variable("LISTEN_PID").flatMap({ Int32($0) }) == getpid()
         else { return .none }
@@ -72,4 +73,79 @@ public final class Inheritance {
     }
 
     private static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+}
+
+/// Starts the program that takes over.
+enum Successor {
+    /// Variables that the new process does not inherit: they name the process that the service manager watches, and
+    /// the sockets of this process.
+    private static let dropped = ["WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", Inheritance.variable]
+
+    /// Starts a program with the given descriptors and the standard ones.
+    ///
+    /// - Parameters:
+    ///   - command: The program's path and its arguments.
+    ///   - setting: A variable of its environment, `NAME=VALUE`.
+    ///   - descriptors: Its descriptors from 3 on, in this order; nil for those that this process has there.
+    /// - Returns: Its process; nil if it could not be started, with the reason in `errno`.
+    static func spawn(_ command: [String], setting: String, descriptors: [Int32]?) -> pid_t? {
+        guard let program = command.first else { return nil }
+        let first = Inheritance.firstDescriptor
+        // Above all numbers of the new process, so that none is overwritten before it is copied.
+        let copies = (descriptors ?? []).map { fcntl($0, F_DUPFD_CLOEXEC, first + Int32(descriptors?.count ?? 0)) }
+        defer { for copy in copies where copy >= 0 { close(copy) } }
+        guard copies.allSatisfy({ $0 >= 0 }) else { return nil }
+
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if descriptors != nil {
+            for (number, copy) in copies.enumerated() {
+                posix_spawn_file_actions_adddup2(&actions, copy, first + Int32(number))
+            }
+            ag_spawn_closefrom(&actions, first + Int32(copies.count))
+        }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // The new process must not inherit ignored or blocked signals.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        sigaddset(&signals, SIGPIPE)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF))
+
+        var process = pid_t()
+        let status = withTexts(command) { arguments in
+            withTexts(environment + [setting]) { posix_spawn(&process, program, &actions, &attributes, arguments, $0) }
+        }
+        errno = status
+        return status == 0 ? process : nil
+    }
+
+    private static var environment: [String] {
+        var texts: [String] = []
+        var next = environ
+        while let text = next.pointee {
+            let setting = String(cString: text)
+            if !dropped.contains(where: { setting.hasPrefix($0 + "=") }) { texts.append(setting) }
+            next += 1
+        }
+        return texts
+    }
+
+    /// Calls `body` with a C array of strings, which lives as long as the call.
+    private static func withTexts<Result>(
+        _ texts: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Result
+    ) -> Result {
+        let array = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: texts.count + 1)
+        for (place, text) in texts.enumerated() { array[place] = strdup(text) }
+        array[texts.count] = nil
+        defer {
+            for place in texts.indices { free(array[place]) }
+            array.deallocate()
+        }
+        return body(array)
+    }
 }

@@ -1,37 +1,40 @@
 internal import EventLoop
 internal import Glibc
 
-/// The way between a gateway and the one that takes over from it: a pair of sockets, a datagram for each word.
+/// The channel between a gateway and the process that takes over: a pair of sockets, with a datagram per message.
 final class UpgradeChannel: SocketHandler {
     enum Word: Equatable {
-        /// By the parent of the new one, which is not ready yet: so it can be ended if it never is. - process: its number.
+        /// From the parent of the new process, before that is ready, so that it can be ended. - process: its id.
         case started(process: Int32)
-        /// By the new one: everything is ready but what only one of them may have. - process: its number.
+        /// From the new process: everything is ready except what only one process may have. - process: its id.
         case prepared(process: Int32)
-        /// By the old one: it accepts no more, and has let go of the registry.
+        /// From the old process: it accepts no more, and has released the registry.
         case released
-        /// By the new one: it serves.
+        /// From the new process: it serves.
         case serving
-        /// By the new one, last: why it does not come to that.
+        /// From the new process, last: why it will not serve.
         case failed(reason: String)
-        /// By the old one: the service manager knows of the new one.
+        /// From the old process: the service manager was notified of the new process.
         case announced
-        /// By the old one: nobody is to take over from it. Of one that is killed nothing is heard but its end, and then somebody is.
+        /// From the old process: the upgrade is cancelled. If the old process is killed, the new one only notices the
+        /// closed channel and takes over.
         case cancelled
-        /// What no gateway says.
+        /// Not a message of a gateway.
         case unknown
     }
 
     private let hear: (Word?) -> Void
 
-    /// - Parameter hear: called with each word, and last with nil: the other one is gone.
+    /// Creates an end of the channel.
+    ///
+    /// - Parameter hear: Called with each message, and last with nil when the other process has gone.
     init(loop: Loop, socket: consuming Socket, hear: @escaping (Word?) -> Void) {
         self.hear = hear
         super.init(loop: loop, socket: socket)
         wantRead(true)
     }
 
-    /// - Returns: one end for each of two.
+    /// Returns two connected sockets.
     static func pair() throws(StartupError) -> (ours: Int32, theirs: Int32) {
         var ends: [Int32] = [-1, -1]
         let type = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -41,10 +44,10 @@ final class UpgradeChannel: SocketHandler {
         return (ends[0], ends[1])
     }
 
-    /// Of the longest reason, with its word before it; a conf file may have any number of faults.
-    static let wordLimit = 4_096
+    /// The maximum length of a message with a reason: a conf file may have any number of faults.
+    private static let wordLimit = 4_096
 
-    /// A word that cannot be sent is lost with the other process: `hear` then receives nil.
+    /// Sends a message. If it cannot be sent, the other process has gone, and `hear` receives nil.
     func tell(_ word: Word) { Self.tell(word, through: descriptor) }
 
     static func tell(_ word: Word, through descriptor: Int32) {
@@ -92,6 +95,6 @@ extension UpgradeChannel.Word {
         }
     }
 
-    /// No other number is a process's that has been started.
+    /// No other number can be that of a started process.
     private static func process(_ text: Substring) -> Int32? { Int32(text).flatMap { $0 > 1 ? $0 : nil } }
 }

@@ -2,19 +2,21 @@ internal import Bytes
 internal import Cryptography
 internal import EventLoop
 internal import Gateway
+internal import Registry
 internal import Server
 internal import TLS
+internal import Tracing
 
-/// What one worker serves by one configuration: listeners, routes, upstreams, and the connections that were accepted under
-/// it. These keep it: a request is judged by the rules its connection came in under, whatever was loaded since.
+/// What one worker serves by one configuration: listeners, routes, upstreams, and the connections accepted under it.
+/// A request is judged by the rules of its connection's generation, whatever was loaded since.
 final class Generation {
     let number: Int
     private let application: GatewayApplication
     let acceptor: Acceptor
-    /// By listener, in the order of the configuration.
+    /// The listeners, in the order of the configuration.
     private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies, connections: Int)]
     private(set) var isDraining = false
-    /// Ends what does not end by itself, once it drains for another generation's sake.
+    /// Ends what does not end by itself, after `expire`.
     private var patience: LoopTimer?
     private let loop: Loop
     private let shutdownTimeout: TimeSpan
@@ -37,7 +39,7 @@ final class Generation {
             ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies, $0.connections)
         }
         if let (settings, registry) = order.enforcement {
-            // The acceptor lives as long as the application: both are the generation's.
+            // The acceptor lives as long as the application: the generation owns both.
             try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in
                 let barred = Set(keys)
                 acceptor.abort { $0.identity?.keyID.map(barred.contains) ?? false }
@@ -45,10 +47,12 @@ final class Generation {
         }
     }
 
-    /// The addresses it listens on.
+    /// The addresses of the listeners.
     var addresses: [String] { listeners.map(\.address) }
 
-    /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
+    /// Begins to accept.
+    ///
+    /// - Parameter sockets: A listening socket for each address, whose ownership passes to the generation.
     func listen(_ sockets: [String: Int32]) {
         for (address, hosts, proxies, connections) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
@@ -57,18 +61,18 @@ final class Generation {
         }
     }
 
-    /// A second descriptor of the socket that listens on the address, with the same queue of connections.
+    /// Duplicates the socket that listens on an address, with the same queue of connections.
     ///
-    /// - Returns: nil if there is no descriptor left, or it does not listen there.
+    /// - Returns: Nil if no descriptor is left, or the generation does not listen there.
     func duplicateListener(_ address: String) -> Int32? {
-        // The acceptor was given them in this order, none left out.
+        // The acceptor has the listeners in the same order.
         listeners.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
     }
 
-    /// Ends the connections whose clients the next generation would not let in any more: the host that they asked for, of the
-    /// listener with the same address. Where that is gone, those that any revocation list names.
+    /// Ends connections whose clients the next generation does not admit: it judges by the requested host of the
+    /// listener with the same address. Without such a host, it ends those that any revocation list names.
     func bar(by next: Generation) {
-        // Not the generation itself, which would be kept for as long as this one lasts.
+        // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
             uniqueKeysWithValues: next.listeners.map { ($0.address, ListenerAdmissions($0.hosts)) })
         let listeners = listeners.map { (hosts: $0.hosts, next: admissions[$0.address]) }
@@ -85,7 +89,7 @@ final class Generation {
         }
     }
 
-    /// A server that is known by a name has these addresses from now on.
+    /// Sets the addresses of a server that is configured by name.
     func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
         application.readdress(server, to: addresses)
     }
@@ -94,16 +98,18 @@ final class Generation {
     var connections: Int { acceptor.connectionCount }
     var upstreams: [WorkerSnapshot.Upstream] { application.upstreamSnapshots }
 
-    /// Accepts no more. - Parameter ended: called once, when the last connection has closed.
+    /// Accepts no more.
+    ///
+    /// - Parameter ended: Called once, when the last connection has closed.
     func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }
 
-    /// Accepts no more, closes idle connections, and lets the others finish the request they serve.
+    /// Accepts no more, closes idle connections, and lets the others complete the request in flight.
     func drain(ended: @escaping () -> Void) {
         isDraining = true
         acceptor.drain(ended)
     }
 
-    /// Ends the connections as `windUp` does, within the time that a stopping process may take.
+    /// Ends the connections like `windUp`, within the shutdown timeout.
     func expire(ended: @escaping () -> Void) {
         isDraining = true
         acceptor.windUp()
@@ -111,15 +117,105 @@ final class Generation {
         patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }
     }
 
-    /// Accepts no more, and serves what is under way or may be on its way right now. May be followed by `retire` or `drain`.
+    /// Accepts no more, and serves what is in flight or may be on its way. May be followed by `retire` or `drain`.
     func windUp() { acceptor.windUp() }
 
-    /// Whether nothing more is begun, and all that was is decided.
+    /// Whether every request received is decided, and none can begin.
     var isDecided: Bool { acceptor.isDecided }
 
-    /// Ends every connection at once.
+    /// Closes every connection immediately.
     func abort() { acceptor.abortAll() }
 
-    /// Nothing is under way any more: lets go of what waits for more.
+    /// Releases the application when nothing is in flight.
     func close() { application.close() }
+}
+
+/// What a worker needs to make a generation: a blueprint, and objects that outlive configurations.
+struct GenerationOrder: Sendable {
+    /// The number of the generation in this process, from 1.
+    let number: Int
+    var blueprint: Blueprint
+    let sessions: SessionTable
+    /// Counts that survive reloads.
+    let limits: SharedLimits
+    /// The budget of the process.
+    let memory: MemoryBudget
+    let log: LogWriter?
+    /// The log for other events if requests are not logged.
+    let errors: LogWriter
+    /// Nil if no spans are exported.
+    let exporter: SpanExporter?
+    /// Nil if there is no registry.
+    var enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+}
+
+/// The clients that the hosts of a listener admit.
+struct ListenerAdmissions {
+    /// For clients that ask for none of the hosts.
+    let standard: ClientAdmission
+    let hosts: [ServerName: ClientAdmission]
+
+    var all: [ClientAdmission] { [standard] + hosts.values }
+
+    /// Returns the admission that applies now to a connection of an earlier generation: that of the host that it
+    /// asked for.
+    ///
+    /// - Parameter wasHost: Whether a host had that name then.
+    /// - Returns: Nil if that host no longer exists. The listener's own settings were never meant for its clients.
+    func successor(of name: ServerName?, wasHost: Bool) -> ClientAdmission? {
+        guard let name else { return standard }
+        return hosts[name] ?? (wasHost ? nil : standard)
+    }
+}
+
+extension ListenerAdmissions {
+    init(_ listener: VirtualHosts) {
+        // In the configuration, host names are unique.
+        self.init(
+            standard: listener.standard.admission,
+            hosts: Dictionary(uniqueKeysWithValues: listener.admissions.map { ($0.name, $0.admission) }))
+    }
+}
+
+/// The state of a change of configuration. All workers prepare it before any serves it, so that all of them change or
+/// none. A value without I/O: the process reports to it and does what it returns.
+struct GenerationChange {
+    enum Action: Equatable {
+        case wait
+        /// Every worker is ready: all are to serve it.
+        case adopt
+        /// A worker could not prepare: all are to discard it. No worker is still preparing, so the next report
+        /// belongs to the next change.
+        case discard(fault: String)
+        /// Every worker serves it.
+        case finish
+    }
+
+    private var preparing: Set<Int>
+    private var adopting: Set<Int>
+    /// The first failure.
+    private var fault: String?
+
+    /// Begins a change.
+    ///
+    /// - Parameter workers: The numbers of the workers, at least one.
+    init(workers: some Sequence<Int>) {
+        preparing = Set(workers)
+        adopting = preparing
+    }
+
+    /// Records that a worker has prepared.
+    ///
+    /// - Parameter fault: Why it could not; nil if it is ready.
+    mutating func prepared(by worker: Int, fault: String?) -> Action {
+        guard preparing.remove(worker) != nil else { return .wait }
+        self.fault = self.fault ?? fault
+        guard preparing.isEmpty else { return .wait }
+        return self.fault.map { .discard(fault: $0) } ?? .adopt
+    }
+
+    mutating func adopted(by worker: Int) -> Action {
+        guard preparing.isEmpty, fault == nil, adopting.remove(worker) != nil else { return .wait }
+        return adopting.isEmpty ? .finish : .wait
+    }
 }

@@ -5,29 +5,29 @@ internal import Gateway
 internal import Glibc
 internal import Server
 
-/// One worker: a thread with a loop, and the generations it serves, the current one and those that still have connections.
-/// Workers share nothing but the session table, the registry's records and the log's mailbox.
+/// A worker: a thread with a loop, the current generation, and earlier ones that still have connections. Workers
+/// share only the session table, the registry's records and the log's mailbox.
 final class Worker {
     enum Command: Sendable {
-        /// Make a generation ready. Descriptors of new listening sockets, by address, are taken over.
+        /// Prepare a generation. Ownership of the new listening sockets, by address, passes to the worker.
         case prepare(GenerationOrder, sockets: [String: Int32])
         /// Serve what was prepared.
         case adopt
-        /// Drop what was prepared.
+        /// Discard what was prepared.
         case discard
-        /// Say that the loop goes round.
+        /// Report that the loop runs.
         case ping
-        /// Say what was counted.
+        /// Report the counts.
         case snapshot
-        /// Say what was decided since the last time.
+        /// Report the latest decisions.
         case decisions
-        /// Servers that are known by a name have these addresses from now on.
+        /// Set the addresses of servers that are configured by name.
         case readdress([(server: NamedServer, addresses: [SocketAddress])])
-        /// Give away a second descriptor of each listening socket.
+        /// Duplicate each listening socket.
         case duplicateSockets
-        /// Stop accepting, decide what is under way or may be on its way right now, and say when that is done.
+        /// Stop accepting, decide what is in flight or may be on its way, and report when that is done.
         case windUp
-        /// Stop accepting, finish what is under way, then end.
+        /// Stop accepting, complete what is in flight, then end.
         case drain
         /// End now.
         case stop
@@ -36,7 +36,7 @@ final class Worker {
     enum Report: Sendable {
         /// The first generation serves.
         case serving
-        /// - fault: why it could not be made ready; nil if it is.
+        /// - fault: Why the generation could not be prepared; nil if it is ready.
         case prepared(fault: String?)
         case adopted
         case pong
@@ -44,9 +44,9 @@ final class Worker {
         case decisions(RecentDecisions.Batch)
         /// The addresses are used.
         case readdressed
-        /// By address; the receiver owns them. Nil if there are not enough descriptors left.
+        /// Duplicates by address, which the receiver owns. Nil if there are not enough descriptors left.
         case duplicated([String: Int32]?)
-        /// Nothing more is asked of the registry that anybody waits for.
+        /// Nothing in flight needs the registry.
         case woundUp
         case ended
     }
@@ -60,20 +60,22 @@ final class Worker {
     private var lagTimer: LoopTimer?
     private var lagExpected = Instant.now
     private var current: Generation
-    /// Those that still have connections, oldest first.
+    /// Earlier generations that still have connections, oldest first.
     private var retired: [Generation] = []
     private var prepared: (generation: Generation, sockets: [String: Int32])?
-    /// Of those, the ones whose last connection has closed.
+    /// Retired generations whose last connection has closed.
     private var emptied: [Generation] = []
     private var cleaner: LoopTimer?
     private var isDraining = false
 
-    /// How many generations a connection may be behind the current one: nobody keeps old rules, or ever more memory, for longer.
+    /// How many generations a connection may be behind: this limits the age of rules and the memory for them.
     private static let retiredLimit = 8
 
+    /// Makes the first generation and listens.
+    ///
     /// - Parameters:
-    ///   - sockets: descriptors of listening sockets by address, one for each listener; taken over.
-    ///   - report: called on this worker's thread.
+    ///   - sockets: A listening socket for each address, whose ownership passes to the worker.
+    ///   - report: Called on this worker's thread.
     init(_ order: GenerationOrder, sockets: [String: Int32], report: @escaping (Report) -> Void) throws {
         loop = try Loop()
         library = try LibraryContext()
@@ -87,7 +89,7 @@ final class Worker {
         }
     }
 
-    /// Serves until a stop or drain command ends the loop. Blocks the thread.
+    /// Serves until a command ends the loop. Blocks the thread.
     func run(_ mailbox: Mailbox<Command>) {
         let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
         watchLag()
@@ -120,7 +122,7 @@ final class Worker {
 
     // MARK: - Generations
 
-    /// Everything that can fail is done here: the change itself cannot.
+    /// Prepares a generation. Everything that can fail happens here, so that adopting it cannot.
     private func prepare(_ order: GenerationOrder, _ new: [String: Int32]) {
         discard()
         var sockets = new
@@ -154,8 +156,8 @@ final class Worker {
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
-        // A copy: a generation that loses its last connection is removed in an event of its own, which may come before
-        // this loop ends.
+        // A copy: a generation that loses its last connection is removed in an event of its own, which may come
+        // before this loop ends.
         for old in Array(retired) { old.bar(by: next) }
         for old in Array(retired) where !old.isDraining && next.number - old.number > Self.retiredLimit {
             old.expire { [unowned self] in forget(old) }
@@ -163,7 +165,7 @@ final class Worker {
         report(.adopted)
     }
 
-    /// The last connection of a generation has closed. What it had is let go of in an event of its own: this one may be of
+    /// Releases a generation whose last connection has closed, in an event of its own: the current one may belong to
     /// one of its upstream connections.
     private func forget(_ generation: Generation) {
         emptied.append(generation)
@@ -179,7 +181,7 @@ final class Worker {
         if isDraining { endIfDrained() }
     }
 
-    /// In what was prepared too, which was made when they were others.
+    /// Also in the prepared generation, which was made with earlier addresses.
     private func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
         for generation in retired + [current] + [prepared?.generation].compactMap(\.self) {
             generation.readdress(server, to: addresses)
@@ -200,7 +202,7 @@ final class Worker {
 
     private var connections: Int { retired.reduce(current.connections) { $0 + $1.connections } }
 
-    /// How late a timer is: as late as everything else that waits for the loop.
+    /// Measures the delay of a timer, which is that of all other events of the loop.
     private func watchLag() {
         lagExpected = .now + Self.lagInterval
         lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
@@ -240,7 +242,7 @@ final class Worker {
     private func drain() {
         isDraining = true
         discard()
-        // A copy: those without connections leave while it is gone through.
+        // A copy: generations without connections are removed during the loop.
         for generation in Array(retired) { generation.drain { [unowned self] in forget(generation) } }
         current.drain { [unowned self] in
             isCurrentDrained = true

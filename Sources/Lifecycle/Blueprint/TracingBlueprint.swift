@@ -6,14 +6,14 @@ internal import TLS
 internal import Tracing
 internal import Upstream
 
-/// How spans are exported, the files read.
+/// The settings of span export, with all files read.
 struct TracingBlueprint: Sendable {
     let requests: TracingSettings
     let export: ExportSettings
-    /// What is doubtful in the files.
+    /// Doubtful contents of the files.
     let warnings: [StartupWarning]
 
-    /// Where the collector is, if known by a name.
+    /// The collector's server, if it is configured by name.
     var servers: Set<NamedServer> { Set(export.upstream.servers.compactMap(\.resolved)) }
 
     init(_ tracing: TracingConfiguration, _ configuration: Configuration) throws(StartupError) {
@@ -30,7 +30,7 @@ struct TracingBlueprint: Sendable {
         let upstream = try OutboundService.upstream(
             tracing.endpoint, tls, of: "tracing", connections: 1, timeout: TimeSpan(tracing.timeout))
         let forbidden = try ForbiddenAddresses(configuration)
-        try Blueprint.check([upstream], against: forbidden)
+        try UpstreamSettings.check([upstream], against: forbidden)
         export = ExportSettings(
             host: tracing.endpoint.authority, path: tracing.endpoint.path, upstream: upstream,
             resolver: try ResolverSettings(configuration.resolver), forbidden: forbidden,
@@ -38,7 +38,8 @@ struct TracingBlueprint: Sendable {
             resource: Self.resource(tracing.serviceName), version: GatewayVersion.text)
     }
 
-    /// Of printable characters without spaces, so that no field can follow it; line ends at its end are the file's.
+    /// Reads the token: printable characters without spaces, so that no field can follow it. Line ends at the end are
+    /// ignored.
     private static func token(_ path: String?) throws(StartupError) -> String? {
         guard let path else { return nil }
         var bytes: [UInt8]
@@ -54,7 +55,7 @@ struct TracingBlueprint: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// By the semantic conventions for resources. The instance is new with each process, as they want it.
+    /// Attributes by the semantic conventions for resources. Each process has a new instance id, as they demand.
     private static func resource(_ name: String) -> [(key: String, value: ResourceValue)] {
         let version = GatewayVersion.text
         return [
@@ -87,5 +88,62 @@ struct TracingBlueprint: Sendable {
             // The kernel ends it with a NUL within its array.
             String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
         }
+    }
+}
+
+/// The way to a service that this process itself calls.
+enum OutboundService {
+    /// Reads the authorities of a service.
+    ///
+    /// - Parameters:
+    ///   - path: The path of a PEM file.
+    ///   - section: The section of the conf file, for messages.
+    ///   - warnings: Receives doubtful contents of the file.
+    static func tls(
+        _ path: String, of section: String, _ warnings: inout [StartupWarning]
+    ) throws(StartupError) -> ClientContext.Settings {
+        do {
+            // An error in a package of certificates, or of an operator who added a service's own certificate, does
+            // not prevent the start.
+            let authorities = try TrustedAuthorities(
+                pem: [try FileContents.read(path)], skipsOthers: path == ReceiptsConfiguration.systemBundle)
+            guard !authorities.certificates.isEmpty else {
+                throw StartupError("it contains no certificate of a certification authority")
+            }
+            if authorities.skipped > 0 {
+                warnings.append(
+                    StartupWarning(
+                        "\(section): authorities: \(path): ignored certificates that are not of a certification authority:"
+                            + " \(authorities.skipped)", of: .file(path)))
+            }
+            // These services choose their own TLS settings: TLS 1.2 suffices.
+            return ClientContext.Settings(authorities: authorities, policy: .intermediate)
+        } catch {
+            throw StartupError(in: "\(section): authorities: \(path)", error, of: .file(path))
+        }
+    }
+
+    /// Returns an upstream with one server.
+    ///
+    /// - Parameters:
+    ///   - connections: As many as concurrent calls.
+    ///   - timeout: The timeout of a whole call.
+    static func upstream(
+        _ url: OutboundURL, _ tls: ClientContext.Settings?, of section: String, connections: Int, timeout: TimeSpan
+    ) throws(StartupError) -> UpstreamSettings {
+        var server = try UpstreamSettings.Server(url.server, of: section)
+        if tls != nil { server.certificateName = url.server.host }
+        var upstream = UpstreamSettings(name: section, servers: [server])
+        upstream.tls = tls
+        upstream.connections = connections
+        upstream.idleConnections = connections
+        upstream.waiting = connections
+        // The timeout of the whole call applies.
+        upstream.connectTimeout = timeout
+        upstream.waitingTimeout = timeout
+        upstream.responseTimeout = timeout
+        upstream.contentTimeout = timeout
+        upstream.idleTimeout = .seconds(30)
+        return upstream
     }
 }

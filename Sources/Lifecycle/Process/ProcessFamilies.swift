@@ -1,10 +1,12 @@
 internal import Administration
+internal import EventLoop
 internal import Gateway
+internal import Glibc
 internal import Metrics
 internal import Registry
 internal import Tracing
 
-/// Metrics of what the process has once, for all workers.
+/// Metrics of the process, apart from those of its workers.
 enum ProcessFamilies {
     static var build: [MetricFamily] {
         var family = MetricFamily(.gauge, "attestgate_build_info", "The version of AttestGate; always 1.")
@@ -12,7 +14,8 @@ enum ProcessFamilies {
         return [family]
     }
 
-    /// By subject, not by file: paths tell of the machine. Of several with one subject, the one that ends first.
+    /// By subject, not by file: paths describe the machine. If several have the same subject, the one that expires
+    /// first.
     static func certificates(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
             .gauge, "attestgate_certificate_expiry_timestamp_seconds",
@@ -29,7 +32,7 @@ enum ProcessFamilies {
             }
         }
         for end in ends {
-            // The label `host` is there where a listener has several, like below.
+            // The label `host` is present if a listener has several hosts, also below.
             family.add(
                 end.notAfter,
                 [
@@ -40,7 +43,7 @@ enum ProcessFamilies {
         return [family]
     }
 
-    /// None where there are no lists.
+    /// Returns nothing if there are no lists.
     static func revocationLists(of blueprint: Blueprint) -> [MetricFamily] {
         guard blueprint.listeners.flatMap(\.allHosts).contains(where: { !$0.revocationLists.isEmpty }) else {
             return []
@@ -55,7 +58,7 @@ enum ProcessFamilies {
             .gauge, "attestgate_crl_entries", "Number of certificates in an authority's revocation list.")
         for listener in blueprint.listeners {
             for host in listener.allHosts {
-                // Of several authorities with one name, the list that is stale first.
+                // If several authorities have the same name, the list that expires first.
                 let byIssuer = Dictionary(grouping: host.revocationLists, by: \.issuer)
                 for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
                     let labels: MetricFamily.Labels = [
@@ -70,7 +73,7 @@ enum ProcessFamilies {
         return [family, made, entries]
     }
 
-    /// None where nothing is stapled.
+    /// Returns nothing if nothing is stapled.
     static func staples(of blueprint: Blueprint) -> [MetricFamily] {
         let staples = blueprint.staples
         guard !staples.isEmpty else { return [] }
@@ -152,32 +155,104 @@ enum ProcessFamilies {
                 registry.isJournalComplete == false ? 0 : 1),
         ]
     }
-}
 
-extension ReloadState {
-    func families(generation: Int) -> [MetricFamily] {
+    /// Returns nothing if every server is configured by its address.
+    static func names(_ names: NameBook) -> [MetricFamily] {
+        guard !names.servers.isEmpty else { return [] }
+        var lookups = MetricFamily(
+            .counter, "attestgate_name_lookups_total", "Lookups of a server's name, by result.")
+        var addresses = MetricFamily(
+            .gauge, "attestgate_name_addresses", "Known addresses of the server; with 0 it receives no requests.")
+        var stale = MetricFamily(
+            .gauge, "attestgate_name_stale", "1 if the last lookup of the server's name failed.")
+        var refused = MetricFamily(
+            .counter, "attestgate_name_addresses_refused_total",
+            "Addresses in answers that are not used: the gateway's own listeners, and addresses that are not of a machine."
+        )
+        for server in names.servers {
+            let counts = names.counts(of: server)
+            let name = server.description
+            lookups.add(counts.resolved, ["server": name, "result": "resolved"])
+            for fault in NameFault.allCases {
+                lookups.add(counts.faults[fault.rawValue], ["server": name, "result": fault.name])
+            }
+            addresses.add(counts.addresses, ["server": name])
+            stale.add(counts.isFailing ? 1 : 0, ["server": name])
+            refused.add(counts.refused, ["server": name])
+        }
+        return [lookups, addresses, stale, refused]
+    }
+
+    static func reloads(_ state: ReloadState, generation: Int) -> [MetricFamily] {
         var reloads = MetricFamily(
             .counter, "attestgate_reloads_total", "Configuration reloads, by outcome.")
-        reloads.add(succeeded, ["result": "success"])
-        reloads.add(failed, ["result": "failure"])
+        reloads.add(state.succeeded, ["result": "success"])
+        reloads.add(state.failed, ["result": "failure"])
         var families = [
             MetricFamily(
                 .gauge, "attestgate_generation", "The configuration generation that is served; 1 at start.",
                 generation),
             reloads,
         ]
-        // Before the first, the configuration is that of the start.
-        let isGood = if case .failed = last?.outcome { false } else { true }
+        // Before the first reload, the configuration is that of the start.
+        let isGood = if case .failed = state.last?.outcome { false } else { true }
         families.append(
             MetricFamily(
                 .gauge, "attestgate_last_reload_success", "1 if the last reload succeeded, or there was none.",
                 isGood ? 1 : 0))
-        if let last {
+        if let last = state.last {
             families.append(
                 MetricFamily(
                     .gauge, "attestgate_last_reload_timestamp_seconds",
                     "End of the last reload, in seconds since 1970.", last.at))
         }
         return families
+    }
+}
+
+/// Metrics of the process as the kernel reports them, under the names of Prometheus' client libraries.
+enum ProcessFigures {
+    /// Returns the metrics.
+    ///
+    /// - Parameter startedAt: In seconds since 1970.
+    static func families(startedAt: Int64) -> [MetricFamily] {
+        var families = [
+            MetricFamily(
+                .gauge, "process_start_time_seconds", "Start of the process, in seconds since 1970.", startedAt)
+        ]
+        var cpu = MetricFamily(
+            .counter, "process_cpu_seconds_total", "CPU time used, user and system, in seconds.")
+        cpu.add(seconds: cpuSeconds)
+        families.append(cpu)
+        if let (virtual, resident) = ProcessMemory.now {
+            families.append(MetricFamily(.gauge, "process_virtual_memory_bytes", "Virtual memory.", virtual))
+            families.append(
+                MetricFamily(.gauge, "process_resident_memory_bytes", "Resident memory, in bytes.", resident))
+        }
+        if let open = openDescriptors {
+            families.append(MetricFamily(.gauge, "process_open_fds", "Open file descriptors.", open))
+        }
+        var limit = rlimit()
+        if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+            families.append(
+                MetricFamily(
+                    .gauge, "process_max_fds", "Maximum number of open file descriptors.", UInt64(limit.rlim_cur)))
+        }
+        return families
+    }
+
+    private static var cpuSeconds: Double {
+        var usage = rusage()
+        guard getrusage(RUSAGE_SELF.rawValue, &usage) == 0 else { return 0 }
+        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1_000_000 }
+    }
+
+    private static var openDescriptors: Int? {
+        guard let directory = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(directory) }
+        var count = 0
+        while readdir(directory) != nil { count += 1 }
+        // Without `.`, `..` and the descriptor of the directory itself.
+        return count - 3
     }
 }

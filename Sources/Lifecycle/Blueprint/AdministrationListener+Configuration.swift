@@ -4,11 +4,10 @@ internal import EventLoop
 internal import GatewayConfiguration
 internal import TLS
 
-/// Where the administration is served besides its socket.
-extension Blueprint {
-    static func administrationListeners(
-        _ administration: AdministrationConfiguration?
-    ) throws(StartupError) -> [AdministrationListener] {
+/// The TCP listeners of the administration, with the files that the conf file names.
+extension AdministrationListener {
+    /// Reads the files of all listeners.
+    static func all(of administration: AdministrationConfiguration?) throws(StartupError) -> [AdministrationListener] {
         var listeners: [AdministrationListener] = []
         for listener in administration?.listeners ?? [] {
             do {
@@ -37,7 +36,7 @@ extension Blueprint {
         return listeners
     }
 
-    /// Until when the certificates of these listeners are good.
+    /// Returns the expiry of the listeners' certificates.
     static func expiries(of listeners: [AdministrationListener]) throws(StartupError) -> [CertificateExpiry] {
         var certificates: [CertificateExpiry] = []
         do throws(CryptographyError) {
@@ -57,7 +56,7 @@ extension Blueprint {
         return certificates
     }
 
-    /// Who has the token of a listener that is for less has no business at one that is for more.
+    /// Returns a warning for each listener whose token also opens one of a higher level.
     static func warnings(of listeners: [AdministrationListener], _ administration: AdministrationConfiguration?)
         -> [StartupWarning]
     {

@@ -4,21 +4,23 @@ internal import Gateway
 internal import Glibc
 internal import Registry
 
-/// Giving way to another process, with a newer program perhaps, that takes over sockets and registry: no request is refused for it.
+/// An upgrade: another process, perhaps with a newer program, takes over sockets and registry. No request is refused.
 ///
-/// If that process fails before it serves, this one serves on, or again.
+/// If that process fails before it serves, this one continues, or serves again.
 extension GatewayProcess {
-    /// For its files to be read, its names to be looked up, its database to be reached.
+    /// The time for the new process to read its files, resolve names and connect to its database.
     private static let startPatience = TimeSpan.seconds(60)
-    /// For requests under way to be decided. Clients that connect meanwhile wait; an upload that takes longer is
+    /// The time for requests in flight to be decided. Clients that connect meanwhile wait; a longer upload is
     /// refused.
     private static let windUpPatience = TimeSpan.seconds(3)
-    /// For the other process to open the registry and to serve.
+    /// The time for the new process to open the registry and to serve.
     private static let servingPatience = TimeSpan.seconds(30)
-    /// For its lock on the registry to go with it.
+    /// The time for the lock of a killed process on the registry to end.
     static let lockPatience = TimeSpan.seconds(5)
 
-    /// - Parameter completion: called once with the outcome.
+    /// Begins an upgrade.
+    ///
+    /// - Parameter completion: Called once with the outcome.
     func upgradeAsked(_ completion: @escaping (UpgradeState.Outcome) -> Void) {
         if let obstacle = obstacleToUpgrade {
             logger.error("not upgraded: \(obstacle)")
@@ -36,7 +38,7 @@ extension GatewayProcess {
         if upgrade != nil { return "another upgrade is in progress" }
         if reload.isUnderWay { return "a reload is in progress" }
         if !hasBegun || !running.isSubset(of: begun) { return "the gateway has just started" }
-        // Whose end is the container's.
+        // Its end would be that of the container.
         if getpid() == 1 { return "this is process 1, and its exit would end the container: replace the container" }
         return nil
     }
@@ -74,25 +76,26 @@ extension GatewayProcess {
 
     // MARK: - What the new process says
 
-    /// A process that is killed, or is no gateway, says nothing here; what it says went where this process writes its own.
+    /// The reason if a process is killed or is not a gateway: it sends none, and its own output went to this
+    /// process's standard error.
     private static let endedItself = "it exited before it served, without a reason"
 
     private func heard(_ word: UpgradeChannel.Word?) {
         guard let upgrade else { return }
         switch (word, upgrade.phase) {
-        // It may come behind what that process says itself.
+        // It may arrive after messages of the new process itself.
         case (.started(let process), _): upgrade.successor = upgrade.successor ?? process
         case (.prepared(let process), .starting):
             upgrade.successor = process
             upgrade.reap()
             windUp(upgrade)
         case (.serving, .released): succeeded(upgrade)
-        // Its end follows: it may be in the middle of telling it on standard error.
+        // Its end follows: it may still be writing to standard error.
         case (.failed(let reason), _): upgrade.reportedFailure = reason
-        // It is gone after all. This process has promised to end, and the service manager starts another.
+        // The new process has ended. This one has announced its own end, and the service manager starts another.
         case (nil, .served): upgrade.channel = nil
         case (nil, _):
-            // Its parent's end says why nothing was started, where it says anything.
+            // The exit status of its parent may say why nothing was started.
             let reason = upgrade.reportedFailure ?? upgrade.reap(looks: 200) ?? Self.endedItself
             upgradeFailed("\(successorCommand.first ?? ""): \(reason)")
         default: upgradeFailed("the new process did not follow the upgrade protocol")
@@ -105,11 +108,11 @@ extension GatewayProcess {
         workers.tellAll(.windUp)
         enrolment?.drain()
         limit(Self.windUpPatience) { [unowned self] in release(upgrade) }
-        // Several gateways may have a database, and none may wait for this one's clients.
+        // Several gateways may share a database, so the new one need not wait for this one's clients.
         if !isRegistryAlone { release(upgrade) }
     }
 
-    /// A thread asks nothing more that anybody waits for.
+    /// Records that a thread has nothing in flight that needs the registry.
     func woundUp(by number: Int) {
         guard let upgrade, upgrade.missing.remove(number) != nil, upgrade.missing.isEmpty else { return }
         switch upgrade.phase {
@@ -119,11 +122,11 @@ extension GatewayProcess {
         }
     }
 
-    /// Whether no other process can have the registry as long as this one has.
+    /// Whether no other process can open the registry while this one has it.
     var isRegistryAlone: Bool { registryPath != nil }
 
-    /// The registry's file; nil if it is in a database, or there is none.
-    var registryPath: String? {
+    /// The path of the registry's file; nil if it is in a database, or there is none.
+    private var registryPath: String? {
         if case .file(let path) = order.blueprint.registry?.store { path } else { nil }
     }
 
@@ -164,7 +167,7 @@ extension GatewayProcess {
 
     // MARK: - It does not
 
-    /// The process stops while another one is about to take over: neither is to serve.
+    /// Cancels the upgrade because the process stops: neither process is to serve.
     func upgradeInterrupted() {
         guard let upgrade, upgrade.phase != .served else { return }
         self.upgrade = nil
@@ -177,9 +180,10 @@ extension GatewayProcess {
         guard let upgrade, upgrade.phase != .served, upgrade.failure == nil else { return }
         upgrade.failure = reason
         upgrade.timer = nil
-        // It holds its end of the way, so the number is still its own. What it has is free when it is gone.
+        // While the channel is open the process exists, so its id is still its own. Its locks are released when it
+        // has ended.
         if upgrade.channel?.isOpen == true {
-            // For one whose number nobody has said yet.
+            // For a process whose id is not known yet.
             upgrade.channel?.tell(.cancelled)
             if let process = upgrade.successor ?? upgrade.parent { kill(process, SIGKILL) }
         }
@@ -188,11 +192,11 @@ extension GatewayProcess {
         failedUpgrade = (reason, WallClock.seconds)
         logger.error("not upgraded: \(reason)")
         guard upgrade.phase >= .windingUp else { return upgradeEnded(upgrade) }
-        // Its thread has stopped accepting, and ends: another takes its place.
+        // The enrolment thread has stopped accepting and ends: a new one replaces it.
         if isEnrolmentRunning { enrolment?.stop() } else { serveAgain() }
     }
 
-    /// Once the previous enrolment thread has ended.
+    /// Serves again after a failed upgrade, once the previous enrolment thread has ended.
     func serveAgain() {
         guard let upgrade, upgrade.failure != nil, upgrade.phase < .served else { return }
         do {
@@ -208,7 +212,7 @@ extension GatewayProcess {
                 number: order.number + 1, blueprint: order.blueprint, sessions: order.sessions, limits: order.limits,
                 memory: order.memory,
                 log: order.log, errors: errorWriter, exporter: exporter, enforcement: enforcement)
-            // Should a worker fail, the registry is still this one's to close.
+            // If a worker fails, this process still has to close the registry.
             order.enforcement = enforcement
             enrolment?.join()
             if let sockets = upgrade.sockets.removeValue(forKey: Self.enrolmentNumber) { try startEnrolment(sockets) }
@@ -221,7 +225,9 @@ extension GatewayProcess {
         }
     }
 
-    /// How the change ended that `serveAgain` has begun. - Parameter reason: why it failed; nil if it did not.
+    /// Called at the end of the change that `serveAgain` has begun.
+    ///
+    /// - Parameter reason: Why it failed; nil if it succeeded.
     func servesAgain(_ reason: String?) {
         guard let upgrade, upgrade.failure != nil else { return }
         if let reason { return cannotServeAgain(reason) }
@@ -243,7 +249,7 @@ extension GatewayProcess {
 
     // MARK: - Who asks for it
 
-    /// `POST /upgrade`: answered when the other process serves, or has failed.
+    /// `POST /upgrade`: answered when the new process serves, or has failed.
     var upgradeEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.post, "/upgrade", act: "upgrade") {
             [unowned self] request, reply throws(AdministrationFault) in
@@ -256,5 +262,134 @@ extension GatewayProcess {
                 }
             }
         }
+    }
+}
+
+/// The other side of an upgrade: the process that takes over.
+extension GatewayProcess {
+    /// Announces that everything is ready, and waits until the other process has stopped accepting and has released
+    /// the registry. Clients that connect meanwhile wait in the sockets' queues. Returns early if this process begins
+    /// to stop.
+    func awaitRelease() {
+        guard let descriptor = inheritance.predecessor else { return }
+        var isReleased = false
+        // The current conf file may name another file than the other process has open, which is then not handed over.
+        let isHeld = registryPath.map { DeviceRegistry.isHeld(path: $0) } ?? false
+        let channel = UpgradeChannel(loop: loop, socket: Socket(adopting: descriptor)) { [unowned self] word in
+            switch word {
+            case .released:
+                isReleased = true
+                isHandover = isHeld
+            // It has ended, and its locks are free, or soon will be.
+            case nil:
+                isReleased = true
+                announced()
+            case .announced: announced()
+            // The other process continues to serve, or ends in order. Without this message its end would look like a
+            // crash, and this process would take over.
+            case .cancelled: if !hasBegun, !isStopping { stopAsked() }
+            case .started, .prepared, .serving, .failed, .unknown: break
+            }
+            // Later messages arrive while this process serves.
+            if !hasBegun { loop.stop() }
+        }
+        predecessor = channel
+        channel.tell(.prepared(process: getpid()))
+        if !isReleased, !isStopping { loop.run() }
+    }
+
+    /// Reports to the predecessor, once every thread serves.
+    func tellServing() {
+        guard let predecessor, running.isSubset(of: begun), !hasReportedServing else { return }
+        hasReportedServing = true
+        predecessor.tell(.serving)
+    }
+
+    /// Called when the service manager watches this process.
+    private func announced() {
+        guard let channel = predecessor else { return }
+        predecessor = nil
+        // The channel is handling an event.
+        loop.whenTurnEnds { channel.close() }
+        if hasBegun { beginNotifying() }
+    }
+}
+
+/// The state of an upgrade.
+///
+///     duplicating -> starting -> windingUp -> released -> served: this process ends
+///        \______________________\____________\_____ failed: this process serves on, or again
+final class UpgradeState {
+    enum Phase: Comparable {
+        /// The threads duplicate their listening sockets.
+        case duplicating
+        /// The new process prepares.
+        case starting
+        /// This process accepts no more, and decides the requests in flight.
+        case windingUp
+        /// The registry is released to the new process.
+        case released
+        /// The new process serves.
+        case served
+    }
+
+    enum Outcome {
+        /// - process: The process that serves.
+        case done(process: Int32)
+        /// This process continues as before.
+        case failed(String)
+    }
+
+    let completion: (Outcome) -> Void
+    var phase = Phase.duplicating
+    /// The numbers of the threads whose answers are missing.
+    var missing: Set<Int>
+    /// Duplicates of listening sockets, by the number of the thread that owns the originals, and by address: for the
+    /// new process, and for this one if it has to serve again.
+    var sockets: [Int: [String: Int32]] = [:]
+    /// Whether a thread had no descriptors left.
+    var isShort = false
+    /// The started process: the parent of the one that takes over.
+    var parent: pid_t?
+    /// The process that takes over, once known.
+    var successor: pid_t?
+    var channel: UpgradeChannel?
+    /// The timeout of the phase.
+    var timer: LoopTimer?
+    /// Why the new process does not serve, as it reported.
+    var reportedFailure: String?
+    /// Why the upgrade failed; then only serving again is left.
+    var failure: String?
+
+    init(missing: Set<Int>, completion: @escaping (Outcome) -> Void) {
+        self.missing = missing
+        self.completion = completion
+    }
+
+    deinit {
+        ListeningAddresses.release(Array(sockets.values))
+        reap()
+    }
+
+    /// Collects the exit status of the started process, if it has ended.
+    ///
+    /// - Parameter looks: How often to check, with a millisecond between: a process closes its files before it has
+    ///   ended.
+    /// - Returns: Why nothing was started; nil if unknown.
+    @discardableResult
+    func reap(looks: Int = 1) -> String? {
+        var status: Int32 = 0
+        guard let process = parent else { return nil }
+        var looks = looks
+        while waitpid(process, &status, WNOHANG) != process {
+            looks -= 1
+            guard looks > 0 else { return nil }
+            usleep(1_000)
+        }
+        parent = nil
+        // wait(2): the low seven bits are the signal, the next byte is the status.
+        if status & 0x7f != 0 { return "it was killed by signal \(status & 0x7f)" }
+        let code = status >> 8 & 0xff
+        return code == 0 ? nil : "it exited with status \(code)"
     }
 }

@@ -12,34 +12,34 @@ internal import TLS
 internal import Upstream
 internal import Vocabulary
 
-/// What enrolment is made of, its files read; all but the secrets, which belong to the registry.
+/// The settings of enrolment with all files read, except the secrets, which belong to the registry.
 struct EnrolmentBlueprint: Sendable {
     let address: SocketAddress
     /// The address as text.
     let name: String
     let admission: String
     let apps: [AppID]
-    /// The listener's own, the GMS CA, and what attestations of software phones lead to.
+    /// The certificates of the listener, the GMS CA, and the roots of software phones.
     private(set) var certificates: [CertificateExpiry] = []
-    /// What is doubtful but no reason not to start.
+    /// Doubtful settings that do not prevent the start.
     private(set) var warnings: [StartupWarning] = []
-    /// Of the listener's certificate; nil if nothing is stapled.
+    /// The listener's OCSP response; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
     var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
-    /// Who is asked about receipts, if known by a name.
+    /// The servers for receipts that are configured by name.
     var receiptServers: Set<NamedServer> {
         Set((settings.receipts?.services ?? []).flatMap(\.upstream.servers).compactMap(\.resolved))
     }
-    /// With secrets that nobody has: for a check.
+    /// The settings with zeros for secrets, for checks.
     private var settings: EnrolmentSettings
 
-    /// Connections of phones, and calls about receipts, at once.
+    /// The maximum of phone connections.
     var connections: Int { settings.server.connections }
     var receiptCalls: Int { settings.receipts?.concurrency ?? 0 }
 
     mutating func setDescriptorCeiling(_ ceiling: Int32) { settings.server.descriptorCeiling = ceiling }
 
-    /// The settings with the secrets of the registry.
+    /// Returns the settings with the secrets of the registry.
     func settings(_ secrets: GatewaySecrets) throws(StartupError) -> EnrolmentSettings {
         var settings = settings
         do throws(CryptographyError) {
@@ -53,7 +53,8 @@ struct EnrolmentBlueprint: Sendable {
         return settings
     }
 
-    /// Reads the files, and builds once all that a service would be made of: what is wrong is found before anything starts.
+    /// Reads the files and builds once everything that the service is made of, so that errors are found before
+    /// anything starts.
     init(_ enrolment: EnrolmentConfiguration, _ configuration: Configuration) throws(StartupError) {
         name = enrolment.address.description
         apps = configuration.apps.map(\.id)
@@ -66,7 +67,7 @@ struct EnrolmentBlueprint: Sendable {
                 key: try FileContents.readPrivate(enrolment.tls.keyPath),
                 policy: TLSPolicy(enrolment.tls.policy),
                 protocols: enrolment.protocols.map(ApplicationProtocol.init),
-                staple: try Blueprint.staple(enrolment.tls, for: chain))
+                staple: try StapledResponse.read(enrolment.tls, for: chain))
             let (admission, word) = try Self.admission(enrolment.admission, library)
             self.admission = word
             let files = AuthorityFiles(enrolment.authority)
@@ -103,7 +104,7 @@ struct EnrolmentBlueprint: Sendable {
                 throw StartupError(error.description, of: culprit)
             }
             let shown = try Certificate.all(inPEM: listener.certificates, library)
-            doubts += Blueprint.missingStaple(shown, listener.staple).map {
+            doubts += StapledResponse.warnings(of: shown, listener.staple).map {
                 StartupWarning($0, of: .file(enrolment.tls.certificatePath))
             }
             warnings = doubts.map { StartupWarning("enrolment: \($0)", of: $0.subject) }
@@ -167,7 +168,7 @@ struct EnrolmentBlueprint: Sendable {
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
         let demands = app.attestation
         let demandsReceipt = demands.receipt != .optional
-        let setting = try Blueprint.app(app)
+        let setting = try AdmittedApps.Setting(app)
         return EnrolmentSettings.App(
             id: app.id,
             attested: AttestedApp(
@@ -194,7 +195,7 @@ struct EnrolmentBlueprint: Sendable {
         }
     }
 
-    /// Leafs up to iOS 17 do not say where they are from: only iPhones had any then.
+    /// Leaf certificates up to iOS 17 do not state the platform: only iPhones had them then.
     private static func platforms(_ platform: AttestationDemands.Platform) -> [AttestedPlatform] {
         switch platform {
         case .ios: [.iOS, .unstated]
@@ -203,5 +204,50 @@ struct EnrolmentBlueprint: Sendable {
         case .watchos: [.watchOS]
         case .visionos: [.visionOS]
         }
+    }
+}
+
+extension ReceiptSettings {
+    /// Reads the files. Names are resolved at the first call.
+    ///
+    /// - Parameter warnings: Receives doubtful settings.
+    init(
+        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [StartupWarning]
+    ) throws(StartupError) {
+        let places: [(OutboundURL, Set<AttestationEnvironment>)]
+        if let url = receipts.baseURL {
+            places = [(url, Set(AttestationEnvironment.allCases))]
+        } else {
+            // Apple does not know software phones.
+            places = [
+                (ReceiptsConfiguration.production, [.production]), (ReceiptsConfiguration.development, [.development]),
+            ]
+        }
+        let key: [UInt8]
+        do { key = try FileContents.readPrivate(receipts.keyPath) } catch {
+            throw StartupError(in: "receipts", error)
+        }
+        // Read once for all services: Debian's bundle has about 140 certificates.
+        let isEncrypted = places.contains { $0.0.isEncrypted }
+        let tls = isEncrypted ? try OutboundService.tls(receipts.authoritiesPath, of: "receipts", &warnings) : nil
+        var services: [Service] = []
+        for (url, environments) in places {
+            services.append(
+                Service(
+                    host: url.authority, path: url.path, environments: environments,
+                    upstream: try OutboundService.upstream(
+                        url, url.isEncrypted ? tls : nil, of: "receipts", connections: receipts.concurrency,
+                        timeout: TimeSpan(receipts.timeout))))
+        }
+        let forbidden = try ForbiddenAddresses(configuration)
+        try UpstreamSettings.check(services.map(\.upstream), against: forbidden)
+        self.init(
+            team: receipts.team, keyID: receipts.keyID, key: key, services: services,
+            resolver: try ResolverSettings(configuration.resolver), forbidden: forbidden)
+        interval = receipts.interval.components.seconds
+        retry = receipts.retry.components.seconds
+        timeout = TimeSpan(receipts.timeout)
+        concurrency = receipts.concurrency
+        callsPerMinute = receipts.callsPerMinute
     }
 }

@@ -9,9 +9,9 @@ internal import TLS
 internal import Tracing
 internal import Upstream
 
-/// What operators and their tools ask: health, metrics, status.
+/// The endpoints of operators and their tools: health, metrics, status.
 extension GatewayProcess {
-    /// Why this gateway should get no new connections; empty if it should.
+    /// Why this gateway should get no new connections; empty if it is ready.
     private var obstacles: [String] {
         if isStopping { return ["the gateway is stopping"] }
         let missing = running.subtracting(begun)
@@ -20,11 +20,11 @@ extension GatewayProcess {
         }
     }
 
-    /// `GET /health/live`: the main thread goes round. `GET /health/ready`: every rule, key and authority of the generation is
-    /// loaded, and every worker listens.
+    /// `GET /health/live`: the main thread runs. `GET /health/ready`: the rules, keys and authorities of the
+    /// generation are loaded, and every worker listens.
     ///
-    /// A store that is not available makes nobody unready: routes that need none go on, and another gateway would not have it
-    /// either.
+    /// An unavailable store does not affect readiness: routes without a registry continue to work, and other gateways
+    /// share the store.
     var healthEndpoints: [AdministrationEndpoint] {
         [
             AdministrationEndpoint(.get, "/health/live", level: .metrics) { _, reply throws(AdministrationFault) in
@@ -157,14 +157,14 @@ extension GatewayProcess {
             }, registry: registry)
     }
 
-    /// What the workers do not count.
+    /// Metrics that workers do not count.
     private var ownFamilies: [MetricFamily] {
         var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
         families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.staples(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
-        families += ProcessFamilies.names(names)
-        families += reload.families(generation: order.number)
+        families += ProcessFamilies.names(names.book)
+        families += ProcessFamilies.reloads(reload, generation: order.number)
         families.append(
             MetricFamily(
                 .gauge, "attestgate_sandboxed",
@@ -221,7 +221,7 @@ extension StatusDocument.Receipts {
     fileprivate init(_ metrics: ReceiptMetrics) {
         self.init(
             calls: metrics.callCount, refreshed: metrics.refreshedCount, paused: metrics.pauseReason,
-            // No app is listed twice.
+            // Every app is listed once.
             aboveCeiling: Dictionary(uniqueKeysWithValues: metrics.aboveCeiling.map { ($0.app, $0.count) }),
             oldestOverdueSeconds: metrics.oldestOverdue)
     }

@@ -5,10 +5,12 @@ internal import Gateway
 internal import Registry
 internal import Tracing
 
-/// Changing the configuration while serving: read on a thread of its own, its names resolved, made ready by all workers, then
-/// served by all. If any step fails, nothing has changed.
+/// A reload: the configuration is read on a separate thread, its names are resolved, all workers prepare it, then all
+/// serve it. If any step fails, nothing has changed.
 extension GatewayProcess {
-    /// - Parameter completion: called once with the outcome.
+    /// Begins a reload, or queues it behind the one in progress.
+    ///
+    /// - Parameter completion: Called once with the outcome.
     func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
         guard !isStopping else { return completion(.failed("the gateway is stopping")) }
         guard upgrade == nil else { return completion(.failed("an upgrade is in progress")) }
@@ -18,7 +20,7 @@ extension GatewayProcess {
         notifier?.reloading()
         let (source, events) = (source, events)
         do throws(EventLoopError) {
-            // Files are read, which may take its time.
+            // On a separate thread, because reading files may take time.
             reload.loader = try LoopThread(name: "loader") {
                 do throws(StartupError) { events.post(.loaded(.success(try source()))) } catch {
                     events.post(.loaded(.failure(error)))
@@ -30,7 +32,7 @@ extension GatewayProcess {
     }
 
     func loaded(_ result: Result<Blueprint, StartupError>) {
-        // Not if the process has begun to stop since.
+        // Unless the process has begun to stop since.
         guard reload.isUnderWay else { return }
         do throws(StartupError) {
             let blueprint = try result.get()
@@ -39,10 +41,10 @@ extension GatewayProcess {
             }
             for warning in reload.warnings { logger.warning("\(warning)") }
             if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
-            follow(alsoNamesOf: blueprint) { [unowned self] in
-                // Not if the process has begun to stop since.
+            names.follow(order.blueprint, andNext: blueprint) { [unowned self] located in
+                // Unless the process has begun to stop since.
                 guard reload.isUnderWay else { return }
-                do throws(StartupError) { try prepare(blueprint.located(by: names.addresses)) } catch {
+                do throws(StartupError) { try prepare(located) } catch {
                     let place = error.subject.map { _ in blueprint.mentions.diagnostic(error).description }
                     reloadEnded(.failed(place ?? error.description))
                 }
@@ -56,7 +58,7 @@ extension GatewayProcess {
         let known = Set(order.blueprint.listeners.map(\.name))
         var enforcement = order.enforcement
         if let registry = blueprint.registry, let running = order.enforcement {
-            // The secrets too: that is how they are changed.
+            // The secrets are read too, so that they can be changed.
             let secrets = try GatewaySecrets.reload(registry.secretPath, of: running.settings.secrets)
             enforcement = (blueprint.enforcement(secrets), running.registry)
         }
@@ -65,7 +67,7 @@ extension GatewayProcess {
         } catch {
             throw StartupError(error.description)
         }
-        // The exporter receives its destination when the change is served.
+        // The exporter receives its new destination when the generation is served.
         if exporter == nil { exporter = try ProcessResources.openExporter(blueprint, logger) }
         let enrolling = try prepareEnrolment(blueprint, enforcement)
         let sockets: [[String: Int32]]
@@ -85,7 +87,9 @@ extension GatewayProcess {
         if let (settings, sockets) = enrolling { enrolment?.prepare(settings, sockets: sockets) }
     }
 
-    /// - Returns: nil if nobody is enrolled here.
+    /// Prepares enrolment.
+    ///
+    /// - Returns: Nil if this process does not enrol devices.
     private func prepareEnrolment(
         _ blueprint: Blueprint, _ enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
     ) throws(StartupError) -> (settings: EnrolmentSettings, sockets: [String: Int32])? {
@@ -113,7 +117,8 @@ extension GatewayProcess {
         case .adopt:
             do throws(EventLoopError) {
                 // The last step that can fail.
-                if let destination = next.blueprint.accessDestination, destination != order.blueprint.accessDestination
+                if let destination = next.blueprint.log.accessDestination,
+                    destination != order.blueprint.log.accessDestination
                 {
                     try order.log?.redirect(to: destination)
                 }
@@ -138,22 +143,22 @@ extension GatewayProcess {
         }
     }
 
-    /// The process stops: workers drop what they have not begun to serve, and report nothing more of it.
+    /// Ends the reload because the process stops: workers discard what they have prepared.
     func reloadInterrupted() {
         reloadEnded(.failed("the gateway is stopping"))
     }
 
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
         guard reload.ended(outcome, at: WallClock.seconds) else { return }
-        followServedNames()
-        // Nothing is left of what was served.
+        names.follow(order.blueprint)
+        // Discards listeners that were prepared and are not used.
         administration?.discard()
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing changed: \(reason)")
         }
         if case .failed(let reason) = outcome { servesAgain(reason) } else { servesAgain(nil) }
-        // The service manager knows that the process stops: no message of readiness may follow.
+        // The service manager was notified of the stop: no message of readiness may follow.
         if !isStopping { notifier?.ready("generation \(order.number)") }
         let (waiting, next) = (reload.waiting, reload.waitingForNext)
         reload.waiting = []
@@ -165,14 +170,14 @@ extension GatewayProcess {
         }
     }
 
-    /// `GET /reload`: what a reload would read. Not in the status, which says nothing of where files lie.
+    /// `GET /reload`: the file that a reload reads. The status does not contain it, because it does not show paths.
     var reloadedFileEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.get, "/reload") { [file] _, reply throws(AdministrationFault) in
             reply.send(AdministrationResponse(json: ["file": file]))
         }
     }
 
-    /// `POST /logs/reopen`: what SIGUSR1 does, with an answer.
+    /// `POST /logs/reopen`: the same as SIGUSR1, with an answer.
     var reopenEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.post, "/logs/reopen", act: "logs_reopen") {
             [unowned self] request, reply throws(AdministrationFault) in
@@ -186,7 +191,7 @@ extension GatewayProcess {
         }
     }
 
-    /// `POST /reload`: answered when the change is served, or has failed.
+    /// `POST /reload`: answered when the new generation is served, or the reload has failed.
     var reloadEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.post, "/reload", act: "reload") {
             [unowned self] request, reply throws(AdministrationFault) in
@@ -204,30 +209,77 @@ extension GatewayProcess {
     }
 }
 
-extension Blueprint {
-    /// What of a changed configuration takes a restart, or an upgrade, be it to the same program, which refuses nobody but does
-    /// not know fewer workers.
+/// The reload in progress, those that wait for it, and the outcome of the last one.
+struct ReloadState {
+    enum Outcome: Equatable, Sendable {
+        case done(generation: Int)
+        /// Nothing has changed.
+        case failed(String)
+    }
+
+    /// The callbacks of the reload in progress.
+    var waiting: [(Outcome) -> Void] = []
+    /// The callbacks for the next reload: the one in progress may have read the file before it was written.
+    var waitingForNext: [(Outcome) -> Void] = []
+    var isUnderWay = false
+    /// The thread that reads the files. Joined before the process ends: it must not use OpenSSL when that is cleaned
+    /// up.
+    var loader: LoopThread?
+    /// Doubtful settings in the last configuration read, for the client that asked for the reload.
+    var warnings: [String] = []
+    /// The generation that was sent to the workers and is not yet served by all of them.
+    var change: (GenerationChange, GenerationOrder)?
+    /// The outcome of the last reload, and its time in seconds since 1970; nil if there was none.
+    private(set) var last: (outcome: Outcome, at: Int64)?
+    /// The number of successful reloads.
+    private(set) var succeeded = 0
+    private(set) var failed = 0
+
+    private static let briefLimit = 500
+
+    /// Returns the first line of a reason, for the status: without contents of files, and with the names of files
+    /// instead of their paths. The full text goes to the client that asked for the reload, and to standard error. It
+    /// may come from a database or a service, so it has at most `briefLimit` characters, and no control characters.
+    static func brief(_ reason: String) -> String {
+        let line = reason.prefix { !$0.isNewline }.prefix(briefLimit).map { character in
+            character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "?" : character
+        }
+        var brief = ""
+        var word = ""
+        func end() {
+            // What is not a path, such as 10.0.0.0/8 or https://login.example/, stays.
+            let isPath = word.hasPrefix("/") || word.hasPrefix("./") || word.hasPrefix("../") || word.contains("/../")
+            brief += isPath ? word.split(separator: "/").last.map(String.init) ?? word : word
+            word = ""
+        }
+        var isQuoted = false
+        for character in line {
+            if character == "`" { isQuoted.toggle() }
+            // Between backticks a space is part of the path.
+            if character == "`" || !isQuoted && (character == " " || character == ":" && !word.hasPrefix("http")) {
+                end()
+                brief.append(character)
+            } else {
+                word.append(character)
+            }
+        }
+        end()
+        return brief
+    }
+
+    /// Records the outcome.
     ///
-    /// - Returns: why it cannot be served by this process; nil if it can.
-    func obstacle(to next: Blueprint) -> String? {
-        let orUpgrade = ", or `attestgate upgrade`"
-        if next.workers < workers { return "workers: fewer threads require a restart" }
-        if next.workers > workers { return "workers: more threads require a restart\(orUpgrade)" }
-        if (next.enrolment == nil) != (enrolment == nil) {
-            return "enrolment: adding or removing the section requires a restart\(orUpgrade)"
+    /// - Returns: False if the reload has ended already: a stop and a loader that has just finished may both report
+    ///   it.
+    mutating func ended(_ outcome: Outcome, at time: Int64) -> Bool {
+        guard isUnderWay else { return false }
+        change = nil
+        isUnderWay = false
+        last = (outcome, time)
+        switch outcome {
+        case .done: succeeded += 1
+        case .failed: failed += 1
         }
-        if next.registry != registry { return "registry: another registry requires a restart\(orUpgrade)" }
-        let places = [self, next].map { blueprint in
-            blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
-        }
-        if places[0] != places[1] {
-            return
-                "administration: another socket or address requires a restart\(orUpgrade); name the current socket with --socket"
-        }
-        if (next.accessDestination == nil) != (accessDestination == nil) {
-            return "log: access: turning the log on or off requires a restart\(orUpgrade)"
-        }
-        if next.log.level != log.level { return "log: level: another level requires a restart\(orUpgrade)" }
-        return nil
+        return true
     }
 }

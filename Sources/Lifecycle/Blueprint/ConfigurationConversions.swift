@@ -1,0 +1,166 @@
+internal import Attestation
+internal import EventLoop
+internal import Gateway
+internal import GatewayConfiguration
+internal import Logging
+internal import Registry
+internal import Server
+internal import TLS
+internal import Vocabulary
+
+extension TrustedProxies {
+    /// Converts the trusted proxies.
+    ///
+    /// - Parameter configuration: Nil if there are none.
+    init(_ configuration: ProxyProtocolConfiguration?) {
+        self.init(
+            (configuration?.from ?? []).map { network in
+                guard let prefix = NetworkPrefix(octets: network.octets, length: network.length) else {
+                    preconditionFailure("a configured network is always valid")
+                }
+                return prefix
+            })
+    }
+}
+
+extension TLSPolicy {
+    init(_ name: TLSPolicyName) {
+        switch name {
+        case .modern: self = .modern
+        case .intermediate: self = .intermediate
+        }
+    }
+}
+
+extension AppExtensionPolicy {
+    /// Converts what the conf file demands of the app's extensions, at enrolment and in every assertion.
+    init(_ app: AppConfiguration) throws(StartupError) {
+        let demands = app.attestation
+        let absence: Absence = demands.absentExtensions == .accept ? .admitted : .refused
+        self.init()
+        if let admitted = demands.validationCategories {
+            categories = Categories(Set(admitted.map { ValidationCategory(rawValue: $0.number) }), absence: absence)
+        }
+        if let version = demands.minimumBundleVersion {
+            guard let minimum = BundleVersion(version.text) else {
+                throw StartupError("app \(app.id): minimum_bundle_version cannot be compared")
+            }
+            minimumVersion = MinimumVersion(minimum, absence: absence)
+        }
+        minimumSystem = demands.minimumSystem.map { MinimumSystem($0, absence: absence) }
+    }
+}
+
+extension ResolverSettings {
+    init(_ resolver: ResolverConfiguration) throws(StartupError) {
+        do throws(EventLoopError) {
+            self.init(
+                nameservers: try resolver.nameservers.map { server throws(EventLoopError) in
+                    try SocketAddress(server.description)
+                }, timeout: TimeSpan(resolver.timeout), attempts: resolver.attempts,
+                minimumTTL: TimeSpan(resolver.minimumTTL), maximumTTL: TimeSpan(resolver.maximumTTL))
+        } catch {
+            throw StartupError("resolver: \(error.text)")
+        }
+    }
+}
+
+extension ForbiddenAddresses {
+    /// All listeners of the file, in every role: the others may belong to another process on this machine.
+    init(_ configuration: Configuration) throws(StartupError) {
+        let own: [(ServerAddress, String)] =
+            configuration.listeners.map { ($0.address, "the gateway itself") }
+            + [configuration.enrolment].compactMap(\.self).map { ($0.address, "enrolment") }
+            + (configuration.administration?.listeners ?? []).map { ($0.address, "the administration") }
+        do throws(EventLoopError) {
+            self.init(
+                listeners: try own.map { address, purpose throws(EventLoopError) in
+                    Listener(address: try SocketAddress(address.description), purpose: purpose)
+                })
+        } catch {
+            throw StartupError(error.text)
+        }
+    }
+}
+
+extension ApplicationProtocol {
+    init(_ name: ProtocolName) {
+        self =
+            switch name {
+            case .http2: .http2
+            case .http11: .http11
+            }
+    }
+}
+
+extension TimeSpan {
+    init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        self.init(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+}
+
+extension AdmittedApps.Setting {
+    init(_ app: AppConfiguration) throws(StartupError) {
+        let environment: AttestationEnvironment =
+            switch app.environment {
+            case .production: .production
+            case .development: .development
+            case .simulator: .simulator
+            }
+        let counters: CounterMode =
+            switch app.counter {
+            case .strict: .strict
+            // The configuration admits only windows that are valid modes.
+            case .window(let count): CounterMode(window: count) ?? .strict
+            }
+        var maximumRisk: UInt32?
+        if case .required(let risk) = app.attestation.receipt { maximumRisk = risk }
+        self.init(
+            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app),
+            maximumRisk: maximumRisk)
+    }
+}
+
+extension LogConfiguration {
+    /// The destination of the access log; nil for none.
+    var accessDestination: LogWriter.Destination? {
+        switch access {
+        case .off: nil
+        case .standardOutput: .standardOutput
+        case .file(let path): .file(path)
+        }
+    }
+
+    var accessSettings: AccessLog.Settings {
+        var disclosed = DisclosedFields()
+        for field in fields {
+            switch field {
+            case .path: disclosed.insert(.path)
+            case .query: disclosed.insert(.query)
+            case .clientAddress: disclosed.insert(.clientAddress)
+            case .userAgent: disclosed.insert(.userAgent)
+            }
+        }
+        return AccessLog.Settings(
+            isJSON: format == .json, disclosed: disclosed, sample: UInt64(sample),
+            refusalsPerSecond: refusalsPerSecond, hasRequests: accessDestination != nil)
+    }
+
+    /// Returns the error log.
+    ///
+    /// - Parameter writer: Nil to write immediately, on the calling thread.
+    func errorLog(_ writer: LogWriter?) -> ErrorLog {
+        let level: Logger.Level =
+            switch self.level {
+            case .error: .error
+            case .warning: .warning
+            case .notice: .notice
+            case .info: .info
+            case .debug: .debug
+            }
+        return ErrorLog(
+            logLevel: level, isJSON: format == .json, writer: writer,
+            hasPriorities: JournalStream.isStandardError)
+    }
+}
