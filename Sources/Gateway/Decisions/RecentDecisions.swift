@@ -1,39 +1,44 @@
-/// One worker's latest decisions, for operators who watch the gateway now. Contains all refusals and aborted requests,
-/// and a sample of the others, which is taken only while an operator asks. Belongs to the worker's thread.
+internal import EventLoop
+internal import HTTP
+package import Vocabulary
+
+/// One worker's latest decisions, for operators who watch the gateway. They contain all refusals and aborted
+/// requests, and a sample of the others, which is taken only while an operator asks. Used on the worker's thread
+/// only.
 ///
-/// Bounded: what nobody has fetched in time makes room for what comes, and is counted. The price of a request that is forwarded
-/// is one comparison.
+/// The number is bounded: when the ring is full, new decisions replace the oldest, and the loss is counted. A
+/// forwarded request costs one comparison.
 package final class RecentDecisions {
-    /// What came since the last time somebody asked.
+    /// The decisions since the last question.
     package struct Batch: Sendable {
         package let decisions: [RecentDecision]
-        /// Refusals that nobody has fetched before there was no room for them any more.
+        /// Decisions that were replaced before they were fetched.
         package let leftOut: UInt64
     }
 
     private var ring: [RecentDecision] = []
-    /// Where the oldest lies, once the ring is full.
+    /// The index of the oldest, once the ring is full.
     private var oldest = 0
     private var leftOut: UInt64 = 0
-    /// How many more that were not refused are kept until somebody asks again: none if nobody ever did.
+    /// How many more ordinary decisions are kept until the next question: none before the first.
     private var ordinaryRoom = 0
-    /// Somebody has asked. From then on devices have names, even if nothing logs them.
+    /// Whether an operator has asked. From then on devices have names, even if nothing logs them.
     package var wasAsked: Bool { isAsked }
     private var isAsked = false
     private let limit: Int
 
-    /// Far more than anybody reads in the half second between two questions of a page.
+    /// Far more than a page shows in the half second between two questions.
     package static let limit = 256
-    /// Of those that were not refused, between two questions.
+    /// The maximum of ordinary decisions between two questions.
     static let sample = 24
 
     package init() { limit = Self.limit }
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether it is kept.
+    /// Returns whether a decision is kept.
     ///
-    /// - Parameter isOrdinary: it was neither refused nor broken off.
+    /// - Parameter isOrdinary: Whether the request was neither refused nor aborted.
     func wants(isOrdinary: Bool) -> Bool { !isOrdinary || ordinaryRoom > 0 }
 
     func add(_ decision: RecentDecision) {
@@ -44,7 +49,7 @@ package final class RecentDecisions {
         leftOut += 1
     }
 
-    /// Everything since the last time, oldest first.
+    /// Returns the decisions since the last question, oldest first.
     package func take() -> Batch {
         isAsked = true
         ordinaryRoom = Self.sample
@@ -54,5 +59,93 @@ package final class RecentDecisions {
             leftOut = 0
         }
         return Batch(decisions: Array(ring[oldest...] + ring[..<oldest]), leftOut: leftOut)
+    }
+}
+
+/// The decision about one request, or about a connection that was refused before any, as the administration's page
+/// shows it.
+///
+/// It has the default contents of the access log: the route and not the path, the client's network, the device by a
+/// keyed id. It also has the device's number in the registry, which is meaningless without the registry.
+package struct RecentDecision: Sendable {
+    /// In microseconds since 1970.
+    package let time: Int64
+    /// `request` or `connection_refused`.
+    package let event: StaticString
+    private let trace: TraceID
+    private let peer: SocketAddress
+    /// The route's name; nil if none matches.
+    package let route: String?
+    private let method: Method?
+    private let isConnect: Bool
+    private let version: HTTPVersion?
+    private let decision: Decision?
+    /// 0 if nothing was answered.
+    package let status: UInt16
+    package let denial: Denial?
+    /// Text for operators; it may contain what a client sent.
+    package let detail: String?
+    private let label: DeviceLabel?
+    /// The device's number in the registry.
+    package let deviceNumber: Int64?
+    package let upstream: String?
+    package let server: String?
+    private let total: TimeSpan?
+    /// Whether the client left before the response was complete.
+    package let isAborted: Bool
+
+    /// Makes a decision of a log entry.
+    ///
+    /// - Parameters:
+    ///   - entry: The contents of the access log.
+    ///   - peer: The client's address.
+    ///   - route, upstream, server: The names for the entry's indices.
+    init(
+        _ entry: AccessLog.Entry, at time: Int64, from peer: SocketAddress, route: String? = nil,
+        deviceNumber: Int64? = nil, upstream: String? = nil, server: String? = nil
+    ) {
+        self.time = time
+        event = entry.event
+        trace = entry.trace.id
+        self.peer = peer
+        self.route = route
+        method = entry.method
+        isConnect = entry.isConnect
+        version = entry.version
+        decision = entry.decision
+        status = entry.status
+        denial = entry.denial
+        detail = entry.detail
+        label = entry.device
+        self.deviceNumber = deviceNumber
+        self.upstream = upstream
+        self.server = server
+        total = entry.timings.total
+        isAborted = entry.isAborted
+    }
+}
+
+/// The texts, which are made where they are shown and not on the worker's thread.
+extension RecentDecision {
+    /// The client's network, /24 or /48.
+    package var client: String { String(decoding: ClientNetwork.text(of: peer), as: UTF8.self) }
+    package var methodName: String? { isConnect ? "CONNECT" : method.map { String(describing: $0.name) } }
+    package var protocolName: String? { version.map { String(describing: $0.name) } }
+    package var decisionName: String? { decision.map { String(describing: $0.name) } }
+    /// 32 hexadecimal digits; nil if there was no request.
+    package var traceID: String? {
+        trace == .none ? nil : Hexadecimal.encode(trace.high) + Hexadecimal.encode(trace.low)
+    }
+    /// 16 hexadecimal digits, as in the access log.
+    package var device: String? { label.map { Hexadecimal.encode($0.id) } }
+    package var app: String? { label?.app.map { String(decoding: $0, as: UTF8.self) } }
+    package var durationMicroseconds: Int64? { total.map { max(0, $0.nanoseconds / 1_000) } }
+}
+
+extension Hexadecimal {
+    /// 16 digits.
+    fileprivate static func encode(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
     }
 }

@@ -1,12 +1,15 @@
+internal import Attestation
 internal import EventLoop
 internal import HTTP
+internal import Registry
+internal import RequestProof
 internal import Server
 internal import TLS
 internal import Upstream
 internal import Vocabulary
 
-// The errors of the modules below, mapped to the denial table in this one place. The switches are exhaustive: a new
-// error does not compile until somebody has decided what it means to a client.
+// The errors of other modules, mapped to the denial table in this one file. The switches are exhaustive: a new error
+// does not compile until its meaning for clients is decided.
 
 extension Denial {
     init(_ fault: MessageFault) {
@@ -19,7 +22,7 @@ extension Denial {
             }
     }
 
-    /// - Returns: nil for a client that merely went away: nothing was refused.
+    /// Returns nil for a client that merely left: nothing was refused.
     init?(_ refusal: ConnectionRefusal) {
         switch refusal {
         case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory: self = .connectionLimit
@@ -63,9 +66,11 @@ extension Denial {
     }
 }
 
-/// What the log says beyond the denial's code.
+/// What the log contains besides the denial's code.
 enum RefusalDetail {
-    /// - Parameter client: whose connection it was, if its handshake was complete.
+    /// Returns the detail.
+    ///
+    /// - Parameter client: The client's identity, if its handshake was complete.
     static func of(_ refusal: ConnectionRefusal, _ client: ClientIdentity?) -> String? {
         switch refusal {
         case .handshakeTimeout, .certificateExpired: nil
@@ -89,5 +94,111 @@ enum RefusalDetail {
     private static func text(of certificate: PresentedCertificate) -> String {
         let names = "subject \(certificate.subject), issuer \(certificate.issuer), serial \(certificate.serial)"
         return names + (certificate.keyID.map { ", key id \($0)" } ?? "")
+    }
+}
+
+/// A denial with the details beyond the table.
+struct Refusal: Error, Equatable {
+    let denial: Denial
+    /// Text for the log: never bytes of a proof.
+    let detail: String?
+    /// The component that the proof does not cover, for the client: a token in lower case.
+    let component: String?
+    /// The exceeded rate, for the client.
+    var excess: RateExcess?
+
+    init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
+        self.denial = denial
+        self.detail = detail
+        self.component = component
+    }
+
+    init(_ excess: RateExcess) {
+        self.init(.rateLimited, excess.scope.rawValue)
+        self.excess = excess
+    }
+}
+
+// The errors of the proof, and the registry's verdicts.
+
+extension Refusal {
+    /// Maps an error of the proof.
+    ///
+    /// - Parameter input: The signature input, if it could be parsed: it has the names of components.
+    init(_ fault: ProofFault, _ input: SignatureInput?) {
+        switch fault {
+        case .missing: self.init(.proofRequired, fault.description)
+        case .malformed: self.init(.proofMalformed, fault.description)
+        case .incomplete(let component):
+            self.init(.proofIncomplete, fault.description, component: component.description)
+        case .fieldAbsent(let place):
+            self.init(
+                .proofIncomplete, fault.description, component: input?.componentNames[place].description)
+        }
+    }
+
+    init(_ fault: AssertionFault) {
+        let reason = String(describing: fault.reason)
+        switch fault {
+        case .checkFailed(let error): self.init(.internalError, error.description)
+        case .tooLong, .malformed, .unknownEntry, .entryMissing, .authenticatorData:
+            self.init(.proofMalformed, reason)
+        case .rpIDMismatch, .counterZero, .signatureInvalid: self.init(.proofInvalid, reason)
+        }
+    }
+
+    /// Maps an error of the extensions.
+    ///
+    /// - Parameter category: The category in the assertion, if any. The version is not repeated, because it is free
+    ///   text.
+    init(_ fault: ExtensionFault, _ category: ValidationCategory?) {
+        switch (fault, category) {
+        case (.validationCategory(.notAdmitted), let category?):
+            self.init(.appRefused, "\(fault.reason): \(category.rawValue)")
+        case (.validationCategory, _), (.bundleVersion, _): self.init(.appRefused, fault.reason)
+        }
+    }
+
+    /// A concurrent request of the device has shown more extensions than this one.
+    private static var extensionWithheld: Refusal {
+        Refusal(.appRefused, "an extension is absent that the same key has shown before")
+    }
+
+    /// Maps the acceptance of a counter in memory.
+    ///
+    /// - Parameter counter: The counter of the proof.
+    init?(_ acceptance: CounterAcceptance, of counter: UInt32) {
+        switch acceptance {
+        case .pending: return nil
+        case .replayed: self.init(.counterReplayed)
+        case .late(let highest): self = .late(counter, highest)
+        case .deviceRevoked: self.init(Denial.deviceRevoked)
+        case .extensionWithheld: self = .extensionWithheld
+        case .storeUnavailable: self.init(.storeUnavailable, "the registry accepts no counters")
+        }
+    }
+
+    /// The window that would have sufficed. For the log only, because it shows how often a device is used.
+    private static func late(_ counter: UInt32, _ highest: UInt32) -> Refusal {
+        Refusal(.counterLate, "\(Int64(highest) - Int64(counter)) behind the highest, \(highest)")
+    }
+
+    /// Maps the outcome of a commit.
+    ///
+    /// - Parameter counter: The counter of the proof.
+    /// - Returns: Nil if the counter is committed.
+    init?(_ outcome: CounterOutcome, of counter: UInt32) {
+        switch outcome {
+        case .committed: return nil
+        case .replayed: self.init(.counterReplayed)
+        // Another gateway has raised the highest counter, or it was not in memory.
+        case .late(let highest): self = .late(counter, highest)
+        case .deviceRevoked: self.init(Denial.deviceRevoked)
+        case .bindingEnded: self.init(.deviceMismatch, "the binding of the certificate's key has ended")
+        case .extensionWithheld: self = .extensionWithheld
+        case .unknown: self.init(.deviceUnknown)
+        case .epochChanged: self.init(.challengeRequired, "the store's epoch has changed")
+        case .storeUnavailable: self.init(.storeUnavailable, "the counter could not be committed; it stays spent")
+        }
     }
 }

@@ -1,12 +1,13 @@
 internal import Bytes
+internal import HTTP
 internal import Vocabulary
 
-/// The answers to refused requests, prepared so that refusing costs little.
+/// Responses to refused requests, prepared so that a refusal costs little.
 struct DenialResponses {
-    /// By the raw value of the denial: the body up to the end of the sentence, and from there up to the trace id.
+    /// The body up to the end of the sentence, and from there up to the trace id, by the raw value of the denial.
     private let openings: [[UInt8]]
     private let middles: [[UInt8]]
-    /// The same for calls of gRPC: fields up to the end of the sentence; empty for what is not answered by HTTP.
+    /// For gRPC: the fields up to the end of the sentence; empty for a denial without an HTTP answer.
     private let fields: [[UInt8]]
 
     private static let bodyEnd: StaticString = "\"}"
@@ -14,16 +15,18 @@ struct DenialResponses {
     private static let missing: StaticString = " Missing: "
     private static let traceID: StaticString = " Trace: "
 
-    /// - Parameter uriPrefix: of `error_uri`; the denial's code is appended.
+    /// Prepares the responses.
+    ///
+    /// - Parameter uriPrefix: The prefix of `error_uri`; the denial's code is appended.
     init(uriPrefix: String) {
-        // Codes and sentences are literals of the table, without anything JSON would escape; a test checks that.
+        // Codes and sentences are literals of the table without characters that JSON escapes; a test checks that.
         openings = Denial.allCases.map { denial in
             Array("{\"error\":\"\(denial.row.code)\",\"error_description\":\"\(denial.row.sentence)".utf8)
         }
         middles = Denial.allCases.map { denial in
             Array("\",\"error_uri\":\"\(uriPrefix)\(denial.row.code)\",\"trace_id\":\"".utf8)
         }
-        // Nor anything that grpc-message would encode.
+        // They have no characters that grpc-message encodes.
         fields = Denial.allCases.map { denial in
             guard let status = denial.grpcStatus else { return [] }
             let (code, sentence) = (denial.row.code, denial.row.sentence)
@@ -44,7 +47,7 @@ struct DenialResponses {
         let place = Int(refusal.denial.rawValue)
         body.append(openings[place])
         if let component = refusal.component {
-            // Token characters, none of which JSON would escape.
+            // Token characters, which JSON does not escape.
             body.append(Self.missing)
             body.append(component)
             body.append(".")
@@ -54,8 +57,8 @@ struct DenialResponses {
         body.append(hex: trace.low, digits: 16)
         body.append(Self.bodyEnd)
     }
-    /// Appends the fields that a gRPC client receives in place of a body: status, code, and a message with everything
-    /// that a body has.
+    /// Appends the fields that a gRPC client receives instead of a body: status, code, and a message with the
+    /// contents of the body.
     func appendFields(of refusal: Refusal, _ trace: TraceID, to output: inout ByteBuffer) {
         output.append(fields[Int(refusal.denial.rawValue)])
         if let component = refusal.component {
@@ -69,7 +72,8 @@ struct DenialResponses {
         output.append("\r\n")
     }
 
-    /// gRPC's Status-Message: printable ASCII stands for itself, but for the percent sign, which names of components may have.
+    /// Encodes gRPC's Status-Message: printable ASCII is unchanged, except the percent sign, which components may
+    /// contain.
     private static func append(messageByte byte: UInt8, to output: inout ByteBuffer) {
         if byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "%") { return output.append(byte) }
         output.append(UInt8(ascii: "%"))
@@ -79,5 +83,35 @@ struct DenialResponses {
 
     private static func hexadecimal(_ digit: UInt8) -> UInt8 {
         digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10
+    }
+}
+
+/// Recognizes calls of gRPC: their clients do not read the content of a refusal, only its fields.
+enum GRPCCall {
+    private static let mediaType = Array("application/grpc".utf8)
+
+    /// Returns whether a request is a call of gRPC.
+    ///
+    /// - Parameter bytes: The bytes of the head.
+    static func isMeant(by head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+        guard !head.opensWebSocket else { return false }
+        // A request has at most one Content-Type.
+        for field in head.fields where field.name == .contentType { return isMeant(by: field.valueRange.of(bytes)) }
+        return false
+    }
+
+    /// Returns whether a media type is `application/grpc`, also with a message format (`+proto`) or parameters. A
+    /// longer type with the same beginning is a different one: `application/grpc-web` has its status in the content,
+    /// even over HTTP/2.
+    static func isMeant(by contentType: Span<UInt8>) -> Bool {
+        let length = mediaType.count
+        guard contentType.count >= length, contentType.extracting(first: length).equals(lowercase: mediaType) else {
+            return false
+        }
+        guard contentType.count > length else { return true }
+        switch contentType[length] {
+        case UInt8(ascii: "+"), UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t"): return true
+        default: return false
+        }
     }
 }

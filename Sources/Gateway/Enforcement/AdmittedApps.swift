@@ -3,23 +3,23 @@ internal import Cryptography
 package import Registry
 package import Vocabulary
 
-/// An app whose devices may be served, as requests need it.
+/// An app whose devices may be served, in the form that requests need.
 struct AdmittedApp {
-    /// The text of the app id.
+    /// The app id as text.
     let id: [UInt8]
     let environment: AttestationEnvironment
     let counters: CounterMode
-    /// SHA-256 of the app id: what an assertion of this app begins with.
+    /// SHA-256 of the app id, with which an assertion of this app begins.
     let rpIDHash: Digest256
-    /// What is demanded of every assertion's extensions.
+    /// The policy for the extensions of every assertion.
     let extensions: AppExtensionPolicy
-    /// The highest risk metric of a device; nil for every one.
+    /// The highest risk metric admitted; nil for any.
     let maximumRisk: UInt32?
 }
 
 /// The apps of the configuration, for one worker.
 package struct AdmittedApps {
-    /// What the configuration says of one.
+    /// The settings of an app.
     package struct Setting: Sendable {
         package let id: AppID
         package let environment: AttestationEnvironment
@@ -58,7 +58,7 @@ package struct AdmittedApps {
         self.places = places
     }
 
-    /// With a set of its own: all workers would count references to a shared one, request after request.
+    /// Copies the set: otherwise all workers would count references to a shared one with every request.
     private static func copy(of policy: AppExtensionPolicy) -> AppExtensionPolicy {
         var copy = policy
         if let categories = policy.categories { copy.categories?.admitted = Set(categories.admitted.map { $0 }) }
@@ -67,6 +67,6 @@ package struct AdmittedApps {
 
     subscript(place: Int) -> AdmittedApp { apps[place] }
 
-    /// The app's place in the configuration; nil if it is not, or no longer, configured.
+    /// Returns the app's index in the configuration; nil if it is not, or no longer, configured.
     func place(of app: AppNumber) -> Int? { places[app] }
 }

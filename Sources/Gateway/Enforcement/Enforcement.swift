@@ -7,11 +7,11 @@ internal import Registry
 internal import RequestProof
 internal import Vocabulary
 
-/// What one worker needs to hold requests to their routes' demands: the registry, the apps, the verification of proofs.
+/// What one worker needs to enforce the requirements of routes: the registry, the apps, the verification of proofs.
 ///
-/// Decides nothing about the order of things: that is the exchange's, one request after the other.
+/// The order of the checks is that of the exchange, which decides one request after the other.
 package final class Enforcement {
-    /// The same for all workers.
+    /// Settings that are the same for all workers.
     package struct Settings: Sendable {
         let apps: [AdmittedApps.Setting]
         package let secrets: GatewaySecrets
@@ -20,11 +20,13 @@ package final class Enforcement {
         let keyLimit: Int
         let heldContent: Int
 
+        /// Makes the settings.
+        ///
         /// - Parameters:
-        ///   - maxAge: how old a proof may be, in seconds.
-        ///   - challengeLife: how long a challenge is good for, in seconds.
-        ///   - keyLimit: decoded hardware keys kept by each worker.
-        ///   - heldContent: content held by each worker for requests that cannot be forwarded yet, in bytes.
+        ///   - maxAge: The maximum age of a proof, in seconds.
+        ///   - challengeLife: How long a challenge is valid, in seconds.
+        ///   - keyLimit: The maximum of decoded hardware keys per worker.
+        ///   - heldContent: The maximum of content per worker for requests that cannot be forwarded yet, in bytes.
         package init(
             apps: [AdmittedApps.Setting], secrets: GatewaySecrets, maxAge: Int64, challengeLife: UInt64, keyLimit: Int,
             heldContent: Int
@@ -56,13 +58,15 @@ package final class Enforcement {
     let tunnels: OpenTunnels
     private let watch: LoopTimer
 
-    /// One device may hold one part in so many of `heldContent`, or the content of one request.
+    /// A device may hold one part in so many of `heldContent`, or the content of one request.
     private static let shares = 16
 
-    /// An answer of the registry that takes longer means that the store is stuck.
-    static let patience = TimeSpan.seconds(5)
+    /// The timeout for an answer of the registry.
+    private static let patience = TimeSpan.seconds(5)
 
-    /// - Parameter barred: called with the mTLS keys whose open connections are to be closed.
+    /// Starts the enforcement.
+    ///
+    /// - Parameter barred: Called with the mTLS keys whose open connections are to be closed.
     init(
         _ settings: Settings, _ registry: DeviceRegistry, routes: RouteTable, upstreams: [String], loop: Loop,
         pool: BufferPool, _ library: LibraryContext, barred: @escaping ([KeyID]) -> Void
@@ -98,10 +102,10 @@ package final class Enforcement {
             case .device(let token, let lookup): waits.leave(token)?.registryAnswered(lookup)
             case .counter(let token, let outcome): waits.leave(token)?.counterDecided(outcome)
             case .barred(let keys):
-                // They know by themselves why they end; the connections of the others just do.
+                // Tunnels log why they end; other connections only close.
                 tunnels.confirm(keys)
                 barred(keys)
-            // If it fails, challenges stay those of the old epoch, and the store refuses whatever was made with them.
+            // If it fails, challenges keep the old epoch, and the store refuses proofs made with them.
             case .identity(let identity): try? challenges.renew(identity)
             // Workers send no commands.
             case .reply: break
@@ -113,7 +117,7 @@ package final class Enforcement {
         }
     }
 
-    /// The exchanges that wait, shared with the closures that the registry and the timer call.
+    /// The waiting exchanges, shared with the closures of the registry and the timer.
     private final class Waits {
         private var table = RegistryWaits<ForwardingExchange>()
 
@@ -126,11 +130,11 @@ package final class Enforcement {
 
     // MARK: - The registry
 
-    /// Looks for the device that a certificate's key is bound to.
+    /// Looks up the device to which a certificate's key is bound.
     ///
-    /// - Parameter waiting: the token of a wait if the answer is `pending`; `registryAnswered` follows then.
+    /// - Parameter waiting: Receives the token of a wait if the answer is `pending`; `registryAnswered` follows.
     func lookUp(_ key: KeyID?, for exchange: ForwardingExchange, waiting: inout UInt64?) -> DeviceLookup {
-        // A key of another curve can be bound to nothing.
+        // Only P-256 keys can be bound.
         guard let key else { return .unknown }
         var token: UInt64?
         let lookup = client.device(forBinding: key, token: enter(exchange, &token))
@@ -146,7 +150,7 @@ package final class Enforcement {
 
     /// Spends the counter of a verified proof.
     ///
-    /// - Returns: the token of a wait, `counterDecided` follows; or why not.
+    /// - Returns: The token of a wait, after which `counterDecided` follows; or the refusal.
     func spend(
         _ proof: VerifiedProof, of device: DeviceSnapshot, app: Int, for exchange: ForwardingExchange
     ) -> Result<UInt64, Refusal> {
@@ -158,7 +162,7 @@ package final class Enforcement {
         return .failure(refusal)
     }
 
-    /// The exchange waits no more; an answer that still comes meets nobody.
+    /// Ends a wait; a late answer has no receiver.
     func stopWaiting(_ token: UInt64) {
         _ = waits.leave(token)
     }
@@ -177,9 +181,9 @@ package final class Enforcement {
         }
     }
 
-    /// Lets a request wait until it is its turn to have its proof verified: `verificationDue` follows.
+    /// Queues a request until its proof can be verified: `verificationDue` follows.
     ///
-    /// - Returns: the token of the wait.
+    /// - Returns: The token of the wait.
     func awaitVerification(of exchange: ForwardingExchange) -> UInt64 {
         let token = waits.enter(exchange, at: loop.now)
         verifications.enter(token)
@@ -193,9 +197,9 @@ package final class Enforcement {
             head, bytes, by: device, of: apps[app], covering: coverages[route], now: WallClock.seconds)
     }
 
-    /// What becomes of the content of a request whose proof has been verified.
+    /// Returns the holder of the content of a request whose proof was verified.
     ///
-    /// - Parameter framing: of content that is streamed; nil if it is collected.
+    /// - Parameter framing: The framing of content that is streamed; nil if it is collected.
     func content(
         of proof: VerifiedProof, from device: DeviceSnapshot, streaming framing: ContentFraming?
     ) throws(CryptographyError) -> ProvenContent {
@@ -206,7 +210,7 @@ package final class Enforcement {
 
     // MARK: - Values for clients, upstreams and logs
 
-    /// Appends `Accept-Signature` for a request of this route, or of none.
+    /// Appends `Accept-Signature` for a request of a route, or of none.
     func appendAcceptSignature(to output: inout ByteBuffer, for head: RequestHead, route: Int?) {
         let coverage = route.map { coverages[$0] } ?? Coverage()
         challenges.appendField(
@@ -215,15 +219,108 @@ package final class Enforcement {
             to: &output)
     }
 
-    /// What an upstream knows the device by.
+    /// Returns the pseudonym of the device for an upstream.
     func pseudonym(of device: DeviceSnapshot, for upstream: Int) throws(CryptographyError) -> Digest256 {
         let bytes = device.hardwareKey.bytes
         return try pseudonymKeys[upstream].code(of: bytes.span)
     }
 
-    /// What the log knows the device by; nil if it cannot be computed, which is no reason to refuse anything.
+    /// Returns the name of the device in logs; nil if it cannot be computed, which is no reason to refuse the
+    /// request.
     func label(of device: DeviceSnapshot) -> DeviceLabel? {
         guard let id = try? logNames.name(of: device.hardwareKey) else { return nil }
         return DeviceLabel(id: id, app: apps.place(of: device.app).map { apps[$0].id })
     }
+}
+
+/// Waiters for answers of the registry, by the token of the answer.
+///
+/// A token is never reused, so an answer after its waiter has left has no receiver.
+struct RegistryWaits<Waiter: AnyObject> {
+    private struct Place {
+        var waiter: Waiter?
+        var generation: UInt32 = 0
+        var since = Instant(nanoseconds: 0)
+    }
+
+    private var places: [Place] = []
+    private var free: [UInt32] = []
+
+    var count: Int { places.count - free.count }
+
+    mutating func enter(_ waiter: Waiter, at now: Instant) -> UInt64 {
+        let index = free.popLast() ?? UInt32(places.count)
+        if index == places.count { places.append(Place()) }
+        places[Int(index)].waiter = waiter
+        places[Int(index)].since = now
+        return UInt64(places[Int(index)].generation) << 32 | UInt64(index)
+    }
+
+    /// Removes a waiter.
+    ///
+    /// - Returns: The waiter; nil if it has left already.
+    mutating func leave(_ token: UInt64) -> Waiter? {
+        let index = Int(token & 0xffff_ffff)
+        guard index < places.count, places[index].generation == UInt32(token >> 32), let waiter = places[index].waiter
+        else { return nil }
+        places[index].waiter = nil
+        places[index].generation &+= 1
+        free.append(UInt32(index))
+        return waiter
+    }
+
+    /// Returns the waiters whose time is over; they stay until they leave.
+    func overdue(at now: Instant, after patience: TimeSpan) -> [Waiter] {
+        places.compactMap { $0.waiter != nil && now - $0.since >= patience ? $0.waiter : nil }
+    }
+}
+
+/// Requests of one worker whose proofs wait for verification, in order.
+///
+/// A verification takes several times as long as all other work of a worker for a request. So other events go first:
+/// answers of services, and requests whose counters have become durable.
+final class VerificationQueue {
+    private let loop: Loop
+    private let verify: (UInt64) -> Bool
+    private var tokens: [UInt64] = []
+    private var first = 0
+    /// Created once and passed to the loop whenever requests begin to wait.
+    private lazy var piece: () -> Bool = { [weak self] in self?.verifySome() ?? false }
+
+    /// Verifications in a row: each check for other events is a system call.
+    private static let together = 2
+
+    /// Creates an empty queue.
+    ///
+    /// - Parameter verify: Called with each token in turn. Returns whether there was a proof to verify.
+    init(loop: Loop, verify: @escaping (UInt64) -> Bool) {
+        self.loop = loop
+        self.verify = verify
+    }
+
+    func enter(_ token: UInt64) {
+        // If the queue is not empty, the loop has the work already.
+        if tokens.isEmpty { loop.work(inPieces: piece) }
+        tokens.append(token)
+    }
+
+    /// Verifies some proofs.
+    ///
+    /// - Returns: Whether others wait.
+    private func verifySome() -> Bool {
+        var verified = 0
+        while verified < Self.together, first < tokens.count {
+            let token = tokens[first]
+            first += 1
+            if verify(token) { verified += 1 }
+        }
+        // Compacted from time to time, so that a queue that never empties does not grow.
+        if first == tokens.count || first >= Self.movingLimit {
+            tokens.removeSubrange(..<first)
+            first = 0
+        }
+        return !tokens.isEmpty
+    }
+
+    private static let movingLimit = 256
 }

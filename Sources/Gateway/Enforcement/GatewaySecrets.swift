@@ -2,17 +2,17 @@ package import Challenges
 package import Cryptography
 internal import Vocabulary
 
-/// The secrets that all gateways of one store share: from the file that `registry.secret` names.
+/// The secrets that all gateways of a store share, from the file that `registry.secret` names.
 ///
-/// Lines of a word and hexadecimal digits; `#` begins a comment:
+/// Each line has a word and hexadecimal digits; `#` begins a comment:
 ///
 ///     challenge 2 <64 digits>      signs challenges, and verifies
-///     challenge 1 <64 digits>      optional: the generation before, verifies only
-///     pseudonyms <64 digits>       derives what services know devices by; never changes
+///     challenge 1 <64 digits>      optional: the previous generation, verifies only
+///     pseudonyms <64 digits>       derives pseudonyms of devices; never changes
 package struct GatewaySecrets: Sendable {
     package let current: ChallengeSecret
     package let previous: ChallengeSecret?
-    /// Keys are derived from it, one for each purpose.
+    /// The key material from which one key per purpose is derived.
     private let pseudonyms: [UInt8]
 
     private static let length = 32
@@ -48,13 +48,13 @@ package struct GatewaySecrets: Sendable {
         return bytes
     }
 
-    /// Says where, never what: the file holds secrets.
+    /// The position of an error, without contents: the file has secrets.
     package struct Malformed: Error, Equatable {
-        /// From 1; nil if it has a line too few or too many.
+        /// The line, from 1; nil if there are too few or too many lines.
         package let line: Int?
     }
 
-    /// The text of a new file.
+    /// Returns the text of a new file.
     package static func fresh(_ library: LibraryContext) throws(CryptographyError) -> String {
         """
         # Secrets of AttestGate: with them anyone can make challenges, and link devices across services.
@@ -66,35 +66,36 @@ package struct GatewaySecrets: Sendable {
         """
     }
 
-    /// The key of the pseudonyms that one upstream knows devices by: services that compare notes cannot link phones.
+    /// Returns the key of the pseudonyms for one upstream: services that compare notes cannot link phones.
     func pseudonymKey(
         ofUpstream name: String, _ library: LibraryContext
     ) throws(CryptographyError) -> AuthenticationKey {
         try derivedKey("attestgate attest-device \(name)", library)
     }
 
-    /// The short ids that logs know devices by.
+    /// Returns the names of devices in logs.
     package func logNames(_ library: LibraryContext) throws(CryptographyError) -> DeviceLogNames {
         let key = try logSecret(library)
         return DeviceLogNames(try AuthenticationKey(key.span, library))
     }
 
-    /// Their key, 32 bytes, for those who use it on another thread.
+    /// Returns the key of these names, 32 bytes, for use on another thread.
     package func logSecret(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
         try derivedBytes("attestgate log-device", library)
     }
 
-    /// The key of the pseudonyms by which the registry knows the people that devices were admitted for: 32 bytes.
+    /// Returns the key of the pseudonyms of subjects in the registry: 32 bytes.
     package func subjectKey(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
         try derivedBytes("attestgate subject", library)
     }
 
-    /// What a registry keeps of the secret, 32 bytes: nothing else follows from it. Not of the challenges' secrets, which change.
+    /// Returns what a registry keeps of the secret, 32 bytes, from which nothing else can be derived. It does not
+    /// depend on the challenge secrets, which change.
     package func check(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
         try derivedBytes("attestgate registry check", library)
     }
 
-    /// The names by which the registry knows people.
+    /// Returns the pseudonyms of subjects in the registry.
     package func subjects(_ library: LibraryContext) throws(CryptographyError) -> SubjectPseudonyms {
         let key = try subjectKey(library)
         return SubjectPseudonyms(try AuthenticationKey(key.span, library))

@@ -6,24 +6,25 @@ internal import Registry
 internal import RequestProof
 internal import Vocabulary
 
-/// A proof that was found good. Its counter has not been spent yet.
+/// A verified proof. Its counter has not been spent yet.
 struct VerifiedProof {
     let counter: UInt32
-    /// What its assertion shows about the app: the key is held to it from now on.
+    /// What the assertion shows about the app. The key must show it from now on.
     let shown: ShownExtensions
-    /// What the content must hash to; nil if the request has none and claims nothing of it.
+    /// The digest that the content must have; nil if the request has no content and states no digest.
     let contentDigest: ContentDigest?
-    /// The answer is to bring a new challenge: this one is past half its life.
+    /// Whether the response must contain a new challenge, because this one is past half its life.
     let isChallengeAging: Bool
-    /// The store's epoch that its challenge is of.
+    /// The store's epoch in the challenge.
     let epoch: RandomID
-    /// Whether its fields hold signatures of others besides.
+    /// Whether the signature fields contain other signatures.
     let hasCompany: Bool
-    /// From this second on, since 1970, it proves nothing any more: its age, its challenge's life, or its own `expires`.
+    /// The time, in seconds since 1970, at which the proof expires: by its age, its challenge's life, or its own
+    /// `expires`.
     let end: Int64
 }
 
-/// Verifies request proofs, one worker's. Cheap checks come first; the signature comes last.
+/// Verifies the request proofs of one worker. Cheap checks come first; the signature comes last.
 final class ProofVerifier {
     enum Verdict {
         case verified(VerifiedProof)
@@ -34,15 +35,15 @@ final class ProofVerifier {
     private let library: LibraryContext
     private let maxAge: Int64
     private var keys: VerificationKeyCache
-    // Kept for their room.
+    // Kept for their capacity.
     private var fields: ReceivedProofFields?
     private var input: SignatureInput?
     private var signature: ProofSignature?
     private var base = SignatureBase()
 
     /// - Parameters:
-    ///   - maxAge: how old a proof may be, in seconds.
-    ///   - keyLimit: decoded hardware keys kept.
+    ///   - maxAge: The maximum age of a proof, in seconds.
+    ///   - keyLimit: The maximum of decoded hardware keys.
     init(_ challenges: RequestChallenges, maxAge: Int64, keyLimit: Int, _ library: LibraryContext) {
         self.challenges = challenges
         self.library = library
@@ -50,10 +51,12 @@ final class ProofVerifier {
         keys = VerificationKeyCache(limit: keyLimit)
     }
 
+    /// Verifies the proof of a request.
+    ///
     /// - Parameters:
-    ///   - bytes: what the ranges of `head` refer to.
-    ///   - device: that the client's certificate is bound to.
-    ///   - now: in seconds since 1970.
+    ///   - bytes: The bytes of `head`.
+    ///   - device: The device to which the client's certificate is bound.
+    ///   - now: In seconds since 1970.
     func verify(
         _ head: RequestHead, _ bytes: Span<UInt8>, by device: DeviceSnapshot, of app: AdmittedApp,
         covering coverage: Coverage, now: Int64
@@ -102,7 +105,7 @@ final class ProofVerifier {
 
     private func parseInput(_ fields: borrowing ReceivedProofFields) throws(Refusal) -> SignatureInput {
         guard !fields.signatureInput.isAbsent else { throw Refusal(.proofRequired, "no Signature-Input") }
-        // Taken first, so that parsing has the only reference and writes in place.
+        // Taken out first, so that parsing has the only reference and writes in place.
         let old = input.take()
         do throws(ProofFault) {
             return try SignatureInput(parsing: fields.signatureInput.value, reusing: consume old)
@@ -136,7 +139,7 @@ final class ProofVerifier {
         case .premature:
             throw Refusal(.challengeRequired, "the challenge is from the future")
         case .foreign:
-            // After the promotion of a standby another gateway may know the fresh epoch earlier.
+            // After the promotion of a standby, another gateway may know the new epoch earlier.
             guard challenges.isEpochCurrent else {
                 throw Refusal(.storeUnavailable, "the registry does not answer: the challenge may be of a fresh epoch")
             }
@@ -158,7 +161,7 @@ final class ProofVerifier {
         }
     }
 
-    /// Also where there is no content: what is claimed of it must be true.
+    /// Also without content: a stated digest must be true.
     private func readDigest(
         _ fields: borrowing ReceivedProofFields, _ input: SignatureInput, _ coverage: Coverage
     ) throws(Refusal) -> ContentDigest? {
@@ -210,8 +213,8 @@ final class ProofVerifier {
         }
     }
 
-    /// After the signature has verified: the verdict is then about what the key has signed, and tells strangers nothing of
-    /// what the app must be.
+    /// Checks the extensions after the signature is verified: the verdict is then about what the key has signed, and
+    /// strangers do not learn what the app must be.
     private func judgeExtensions(
         _ extensions: AppExtensions, _ signature: ProofSignature, _ device: DeviceSnapshot, _ app: AdmittedApp
     ) throws(Refusal) {
@@ -220,5 +223,92 @@ final class ProofVerifier {
         } catch {
             throw Refusal(error, extensions.validationCategory)
         }
+    }
+}
+
+/// The fields of a request that concern its proof. A worker uses one value for all requests and keeps its capacity.
+struct ReceivedProofFields: ~Copyable {
+    var signatureInput = CombinedField()
+    var signature = CombinedField()
+    var contentDigest = CombinedField()
+    private(set) var traits = RequestTraits()
+
+    /// Collects the fields in one pass.
+    mutating func collect(_ head: RequestHead, _ bytes: Span<UInt8>) {
+        signatureInput.removeAll()
+        signature.removeAll()
+        contentDigest.removeAll()
+        traits = Self.contentTraits(of: head)
+        for index in head.fields.indices {
+            let field = head.fields[index]
+            switch field.name {
+            case .signatureInput: signatureInput.add(field.valueRange.of(bytes))
+            case .signature: signature.add(field.valueRange.of(bytes))
+            case .contentDigest: contentDigest.add(field.valueRange.of(bytes))
+            default: traits.formUnion(Self.traits(of: field.name))
+            }
+        }
+    }
+
+    /// Returns the traits of a request that a proof must cover.
+    static func traits(of head: RequestHead) -> RequestTraits {
+        var traits = contentTraits(of: head)
+        for index in head.fields.indices { traits.formUnion(Self.traits(of: head.fields[index].name)) }
+        return traits
+    }
+
+    private static func contentTraits(of head: RequestHead) -> RequestTraits {
+        head.framing.hasContent ? .content : []
+    }
+
+    private static func traits(of name: FieldName) -> RequestTraits {
+        switch name {
+        case .authorization: .authorization
+        case .contentType: .contentType
+        case .contentEncoding: .contentEncoding
+        default: []
+        }
+    }
+}
+
+/// One worker's recently used hardware keys in decoded form: decoding takes a third of a verification's time, and a
+/// key 2 KiB.
+///
+/// There are two generations: when the young one is full it becomes the old one, and a key that is used again moves
+/// over. This is nearly as good as exact LRU order, without links or counts.
+struct VerificationKeyCache {
+    private var young: [KeyID: P256VerificationKey] = [:]
+    private var old: [KeyID: P256VerificationKey] = [:]
+    private let limit: Int
+
+    /// Creates an empty cache.
+    ///
+    /// - Parameter limit: The maximum of keys.
+    init(limit: Int) {
+        self.limit = max(1, limit / 2)
+    }
+
+    var count: Int { young.count + old.count }
+
+    /// Returns the decoded key.
+    ///
+    /// - Parameter key: The id of the point, which is the cache's key.
+    mutating func verifier(
+        of key: KeyID, _ point: PublicPoint, _ library: LibraryContext
+    ) throws(CryptographyError) -> P256VerificationKey {
+        if let known = young[key] { return known }
+        let verifier: P256VerificationKey
+        if let known = old.removeValue(forKey: key) {
+            verifier = known
+        } else {
+            let bytes = point.bytes
+            verifier = try P256VerificationKey(point: bytes.span, library)
+        }
+        if young.count == limit {
+            old = young
+            young = [:]
+        }
+        young[key] = verifier
+        return verifier
     }
 }

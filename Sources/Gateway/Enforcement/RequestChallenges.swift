@@ -5,21 +5,23 @@ internal import HTTP
 internal import Registry
 internal import RequestProof
 
-/// The challenges of one worker: handed out in `Accept-Signature`, and recognised in proofs.
+/// The challenges of one worker: issued in `Accept-Signature` and recognized in proofs.
 final class RequestChallenges {
     private let secrets: GatewaySecrets
     private let library: LibraryContext
     private let life: UInt64
     private var issuer: ChallengeIssuer
     private let isCurrent: (RandomID) -> Bool
-    /// How long a challenge is good for.
+    /// How long a challenge is valid, in seconds.
     var lifeSeconds: Int64 { Int64(clamping: life) }
-    /// Of the store, as challenges are bound to it now.
+    /// The store's epoch to which challenges are bound.
     private(set) var epoch: RandomID
 
+    /// Creates the issuer.
+    ///
     /// - Parameters:
-    ///   - life: how long a challenge is good for, in seconds.
-    ///   - isCurrent: whether this epoch is known to be the store's now.
+    ///   - life: How long a challenge is valid, in seconds.
+    ///   - isCurrent: Returns whether an epoch is known to be the store's present one.
     init(
         _ secrets: GatewaySecrets, _ identity: StoreIdentity, life: UInt64, _ library: LibraryContext,
         isCurrent: @escaping (RandomID) -> Bool
@@ -42,27 +44,40 @@ final class RequestChallenges {
         return try ChallengeIssuer(scope, current: secrets.current, previous: secrets.previous, library)
     }
 
-    /// The store has a fresh epoch: every challenge handed out before is foreign from now on.
+    /// Adopts a fresh epoch of the store: every earlier challenge becomes foreign.
     func renew(_ identity: StoreIdentity) throws(CryptographyError) {
         issuer = try Self.makeIssuer(secrets, identity, library)
         epoch = identity.epoch
     }
 
-    /// Whether no other gateway can have drawn an epoch that is unknown here: a foreign challenge is certainly not of this store
-    /// then.
+    /// Whether no other gateway can have drawn an epoch that is unknown here. A foreign challenge is then certainly
+    /// not of this store.
     var isEpochCurrent: Bool { isCurrent(epoch) }
 
     func verdict(on nonce: Span<UInt8>, now: UInt64) throws(CryptographyError) -> ChallengeVerdict {
         try issuer.verify(nonce, now: now, life: life)
     }
 
-    /// Appends an `Accept-Signature` field with a new challenge, or nothing if none can be made: the response is right
-    /// without it, and the client asks again.
+    /// Appends an `Accept-Signature` field with a new challenge, or nothing if none can be made: the response is
+    /// valid without it, and the client asks again.
     func appendField(asking components: [Component], now: UInt64, to output: inout ByteBuffer) {
         guard let challenge = try? issuer.issue(now: now),
             let request = try? AcceptSignature(components: components, nonce: challenge.bytes)
         else { return }
         let value = request.fieldValue
         output.appendField("Accept-Signature", value.span)
+    }
+}
+
+/// `GET /.well-known/attestgate/challenge`: a client with a certificate gets its first challenge here.
+enum ChallengeEndpoint {
+    /// The value of the Allow field.
+    static let methods = Array("GET, HEAD".utf8)
+    private static let path = Array("/.well-known/attestgate/challenge".utf8)
+
+    /// Returns whether a request is for the endpoint. The path belongs to the gateway on every host: no route can
+    /// match it.
+    static func isMeant(by head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+        head.path.count == path.count && head.path.of(bytes).equals(path.span)
     }
 }

@@ -3,26 +3,26 @@ internal import Policy
 internal import Registry
 internal import Vocabulary
 
-/// What a client may do on a route, by what the registry says of its certificate's key: the first half of the decision,
-/// before any proof is looked at.
+/// The access of a client to a route by the registry's answer about its certificate's key: the first half of the
+/// decision, before any proof is read.
 enum RouteAccess {
-    /// Forwarded on its certificate alone: the route asks for no more.
+    /// Forwarded with its certificate alone, which is all that the route requires.
     case certificate
-    /// Forwarded as this device, of the app at this place of the configuration.
+    /// Forwarded as this device, of the app at this index of the configuration.
     case device(DeviceSnapshot, app: Int)
     case refused(Refusal)
 
-    /// What the configuration says of a device's app.
+    /// The settings of a device's app.
     struct App {
         let place: Int
         let environment: AttestationEnvironment
-        /// The highest risk metric that is admitted; nil for every one.
+        /// The highest risk metric admitted; nil for any.
         let maximumRisk: UInt32?
-        /// The lowest system version that is admitted; nil for every one.
+        /// The lowest system version admitted; nil for any.
         let minimumSystem: AppExtensionPolicy.MinimumSystem?
 
-        /// Why the device is refused at every level, or nil. Compared with every request, so that another demand applies to
-        /// all devices at once.
+        /// Returns why the device is refused on every route, or nil. Compared with every request, so that a changed
+        /// setting applies to all devices immediately.
         fileprivate func refusal(of device: DeviceSnapshot) -> Refusal? {
             if let maximumRisk, let risk = device.riskMetric, risk > maximumRisk {
                 return Refusal(.deviceRisky, "its risk metric \(risk) is above `maximum_risk`")
@@ -36,10 +36,13 @@ enum RouteAccess {
         }
     }
 
+    /// Decides the access.
+    ///
     /// - Parameters:
-    ///   - lookup: of the certificate's key; never `pending`.
-    ///   - isSelfSigned: whether nobody vouches for that key but the registry. Then it must be bound, at every level.
-    ///   - app: that of the device; nil if it is not configured.
+    ///   - lookup: The registry's answer; never `pending`.
+    ///   - isSelfSigned: Whether only the registry can vouch for the key. Then it must be bound, whatever the route
+    ///     requires.
+    ///   - app: Returns the app of the device; nil if it is not configured.
     init(
         _ lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet,
         app: (DeviceSnapshot) -> App?
@@ -47,7 +50,7 @@ enum RouteAccess {
         switch lookup {
         case .pending: preconditionFailure("decided before the registry answered")
         case .storeUnavailable:
-            // On a route for certificates too: a revocation may have been missed.
+            // Also on a route for certificates: a revocation may have been missed.
             self = .refused(Refusal(.storeUnavailable, "the registry does not answer"))
         case .unknown where isSelfSigned:
             self = .refused(

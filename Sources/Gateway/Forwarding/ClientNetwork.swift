@@ -1,13 +1,14 @@
 internal import EventLoop
 
-/// How a client's address appears in logs and in the Forwarded field.
+/// Forms of a client's address for logs and the Forwarded field.
 enum ClientNetwork {
-    /// The address cut to its network, /24 or /48: enough to see an attack, too little to see a person.
+    /// Returns the address truncated to its network, /24 or /48: enough to recognize an attack, too little to
+    /// recognize a person.
     static func text(of address: SocketAddress) -> [UInt8] {
         let host = address.host
         if address.isIPv6 {
-            // inet_ntop writes groups in lower case; what stands before the third colon is the first 48 bits, unless a
-            // `::` comes earlier and shortens them.
+            // inet_ntop writes groups in lower case; the text before the third colon is the first 48 bits, unless an
+            // earlier `::` shortens them.
             let groups = host.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)
             let known = groups.prefix { !$0.isEmpty }
             return Array("\(known.joined(separator: ":"))::/48".utf8)
@@ -16,10 +17,11 @@ enum ClientNetwork {
         return Array("\(octets.prefix(3).joined(separator: ".")).0/24".utf8)
     }
 
-    /// The start of the Forwarded field (RFC 7239), up to the value of `host`: `for=192.0.2.7;proto=https;host="`.
+    /// Returns the start of the Forwarded field (RFC 7239), up to the value of `host`:
+    /// `for=192.0.2.7;proto=https;host="`.
     static func forwardedPrefix(of address: SocketAddress) -> [UInt8] {
         let host = address.host
-        // An IPv6 address stands in brackets, and so in quotes (section 6).
+        // An IPv6 address has brackets, and therefore quotes (section 6).
         let node = address.isIPv6 ? "\"[\(host)]\"" : host
         return Array("for=\(node);proto=https;host=\"".utf8)
     }

@@ -1,11 +1,11 @@
 internal import HTTP
 internal import Vocabulary
 
-/// Which of the client's header fields reach the upstream.
+/// The policy for the client's header fields: which of them reach the upstream.
 ///
-/// An upstream believes what proxies say about the client. So everything a client could say in a proxy's name is taken
-/// out, whether or not this gateway says it too: a field that is stripped today cannot be spoofed tomorrow. Fields that
-/// would make a server behind execute another method or path than the authorised one are refused outright.
+/// An upstream trusts what proxies say about the client. So every field that a proxy could set is stripped, whether
+/// or not this gateway sets it: a field that is stripped today cannot be spoofed tomorrow. Fields that would make a
+/// server execute another method or path than the authorized one are refused.
 struct FieldPolicy {
     enum Verdict {
         case forward
@@ -37,17 +37,17 @@ struct FieldPolicy {
         }
     }
 
-    /// By `place(of:)`. The first entry that matches decides.
+    /// By `place(of:)`. The first matching entry decides.
     private let entries: [[Entry]]
-    /// Bit n stands for the n-th place: those with entries, and those with entries that refuse.
+    /// Bit n stands for place n: those with entries, and those with entries that refuse.
     private let places: UInt64
     private let refusingPlaces: UInt64
     /// Bit n stands for the `FieldName` of that raw value.
     private let strippedKnown: UInt64
 
     /// - Parameters:
-    ///   - stripped: names that the conf file adds.
-    ///   - forwarded: names that are passed on although they would be removed or refused.
+    ///   - stripped: Names that the conf file adds.
+    ///   - forwarded: Names that are forwarded although they would be stripped or refused.
     init(stripped: [String] = [], forwarded: [String] = []) {
         let all =
             ProtectedFields.own.map { Entry($0, .strip) } + forwarded.map { Entry(name: $0, .forward) }
@@ -66,7 +66,7 @@ struct FieldPolicy {
         refusingPlaces = refusing
         strippedKnown = FieldName.allCases.reduce(into: 0) { known, name in
             let text = Array(String(describing: name.lowercase).utf8)
-            // The gateway writes the framing itself, and answers 100-continue here.
+            // The gateway writes the framing itself, and answers 100-continue.
             if name.isHopByHop || name == .contentLength || name == .expect
                 || all.first(where: { $0.matches(text.span) })?.verdict == .strip
             {
@@ -75,20 +75,22 @@ struct FieldPolicy {
         }
     }
 
-    /// Whether `verdict` is `.refuse`, at less expense.
+    /// Returns whether `verdict` is `.refuse`, at lower cost.
     func refuses(_ name: Span<UInt8>, _ known: FieldName) -> Bool {
-        // HTTP knows none of them.
+        // None of them is a known name.
         guard known == .other, refusingPlaces >> UInt64(Self.place(of: name)) & 1 == 1 else { return false }
         return verdict(name, known) == .refuse
     }
 
+    /// Returns the verdict on a field.
+    ///
     /// - Parameters:
-    ///   - name: the field's name as sent; at least one byte.
-    ///   - known: what HTTP knows it as.
+    ///   - name: The field's name as sent; at least one byte.
+    ///   - known: The known name, or `.other`.
     func verdict(_ name: Span<UInt8>, _ known: FieldName) -> Verdict {
         guard known == .other else { return strippedKnown >> UInt64(known.rawValue) & 1 == 1 ? .strip : .forward }
         let place = Self.place(of: name)
-        // Most fields are let through by this alone.
+        // This test alone forwards most fields.
         guard places >> UInt64(place) & 1 == 1 else { return .forward }
         for entry in entries[place] where entry.matches(name) { return entry.verdict }
         return .forward
@@ -96,7 +98,8 @@ struct FieldPolicy {
 
     private static let placeCount = 54
 
-    /// By its first letter; of names that begin with `X-`, as most do that are looked for, by the one that follows.
+    /// Returns the place of a name: by its first letter; for names that begin with `X-`, as most entries do, by the
+    /// letter after that.
     private static func place(of name: Span<UInt8>) -> Int {
         let isExtension = name.count > 2 && name[0] | 0x20 == UInt8(ascii: "x") && name[1] == UInt8(ascii: "-")
         let letter = Int((name[isExtension ? 2 : 0] | 0x20) &- UInt8(ascii: "a"))

@@ -8,27 +8,25 @@ internal import Server
 internal import Upstream
 internal import Vocabulary
 
-/// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
+/// A request on its way through the gateway: routed, decided, forwarded; and its response on the way back.
 ///
-/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, the way to the service in
-/// `ForwardingExchange+Request`, the way back in `ForwardingExchange+Response`, tunnels in `ForwardingExchange+Tunnel`, what is
-/// logged of it in `ForwardingExchange+Log`.
+/// Deciding and refusing are in `RequestAdmission`, tunnels in `RequestTunnel`, log and traces in `RequestRecords`.
 final class ForwardingExchange: Exchange {
-    /// How far the request has come.
+    /// The stage of the request.
     enum Stage {
-        /// Its device is being looked up, its proof verified. Content waits with the client.
+        /// Its device is looked up and its proof verified. Content waits at the client.
         case deciding
-        /// Its proof is good; content is collected and hashed, where it is not streamed.
+        /// Its proof is verified; content that is not streamed is collected and hashed.
         case collecting
         /// Its counter is being made durable.
         case committing
-        /// It waits for a connection to the upstream. Content waits with the client.
+        /// It waits for a connection to the upstream. Content waits at the client.
         case queued
-        /// It goes to the upstream, as it comes or as it was collected.
+        /// It is sent to the upstream, as it arrives or as it was collected.
         case forwarding
-        /// The service has switched protocols: bytes both ways.
+        /// The service has switched protocols: raw bytes in both directions.
         case tunnel
-        /// It was answered here. Content that still comes is dropped.
+        /// The gateway has answered it. Further content is discarded.
         case answered
     }
 
@@ -38,7 +36,8 @@ final class ForwardingExchange: Exchange {
     /// Index into the gateway's routes.
     var route: Int?
     var trace = TraceContext.none
-    /// Nil unless it is refused, which is looked at first: to look at this one costs what copying it would.
+    /// Nil unless it is refused. `isRefused` is read first, because reading this property costs as much as copying
+    /// it.
     var refusal: Refusal? {
         get { isRefused ? refusedBy : nil }
         set {
@@ -48,42 +47,42 @@ final class ForwardingExchange: Exchange {
     }
     private(set) var isRefused = false
     private var refusedBy: Refusal?
-    /// The token of a wait for the registry, or for the turn of its proof.
+    /// The token of a wait for the registry or for the verification.
     var waiting: UInt64?
     var isRequestComplete = false
     var device: DeviceSnapshot?
     /// The device that vouches for a self-signed certificate.
     var introduced: DeviceSnapshot?
-    /// The place of the device's app in the configuration.
+    /// The index of the device's app in the configuration.
     var app = 0
     var proof: VerifiedProof?
-    /// From then on the proof, or the certificate that came with it, is no longer good.
+    /// The time at which the proof, or the certificate, expires.
     var proofEnd = Instant(nanoseconds: .max)
-    /// Of a request whose proof is good: without `proof` there is none. That is asked first on the way of all requests, for each look
-    /// at this one is checked at run time.
+    /// The content of a request with a verified proof: nil without `proof`. `proof` is read first for all requests,
+    /// because reading this property needs an exclusivity check.
     var content: ProvenContent?
-    /// What became of the request; nil while that is open, or if the client left before.
+    /// The decision; nil while it is open, or if the client left before.
     var decision: Decision?
     var timings = RequestTimings()
-    /// When the phase began that the request is in: the commit, or the upstream's.
+    /// The start of the present phase: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
     var phases = PhaseStarts()
-    /// Whether the registry knows that device for this request.
+    /// Whether the registry has found the device for this request.
     var isDeviceKnown = false
-    /// What the log says of a head that has been given back.
+    /// What the log needs of a head that was released.
     var disclosed: Disclosure?
-    /// Of a request that asks for a WebSocket.
+    /// The state of a request that asks for a WebSocket.
     var tunnelling = Tunnelling()
     var isAborted = false
-    /// It was to be forwarded, whatever came of that.
+    /// Whether it was to be forwarded, with any outcome.
     var isUpstreamAsked = false
-    /// The request was sent again, after a connection had ended before the first byte of an answer.
+    /// Whether the request was sent again, after a connection ended before the first byte of a response.
     var isRetried = false
-    /// The end of the request, or of the response, waits for room.
-    var isRequestEndDue = false
-    var isResponseEndDue = false
+    /// Whether the end of the request or of the response waits for room.
+    private var isRequestEndDue = false
+    private var isResponseEndDue = false
     let client: ClientMemory
-    /// Its part of what the client may have of the upstream.
+    /// Its share of what the client may use of the upstream.
     var share: ClientShares.Share?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
@@ -95,9 +94,9 @@ final class ForwardingExchange: Exchange {
     // MARK: - What comes from the client
 
     override func headReceived() {
-        // One copy for all that is decided by it.
+        // One copy for all decisions.
         let head = head
-        // A look at the bytes is checked at run time.
+        // Reading the bytes needs an exclusivity check.
         trace = gateway.mayContinueTrace(of: head) ? gateway.trace(of: head, headBytes.readable) : gateway.beginTrace()
         if let limiter = gateway.limiter, limiter.limitsSources,
             let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
@@ -164,7 +163,7 @@ final class ForwardingExchange: Exchange {
         }
     }
 
-    /// A tunnel's client is judged again and again, which nobody waits for.
+    /// A tunnel's client is checked repeatedly, but nothing waits for that.
     override var isDecided: Bool {
         switch stage {
         case .deciding, .collecting, .committing: false
@@ -198,7 +197,7 @@ final class ForwardingExchange: Exchange {
         leaveTunnel()
         if let share { gateway.give(share) }
         share = nil
-        // An upstream that still wants the rest of a request it has answered already.
+        // The upstream may still wait for the rest of a request that it has answered.
         call.cancel()
         call.exchange = nil
         stopWaiting()
@@ -207,7 +206,7 @@ final class ForwardingExchange: Exchange {
             connection.wasHandshakeReported = true
             timings.handshake = connection.handshakeDuration
         }
-        // How long a tunnel lasts says nothing of how long requests take.
+        // The life of a tunnel is not the duration of a request.
         var counted = timings
         if stage == .tunnel { counted.total = nil }
         var denial: Denial?
@@ -234,7 +233,7 @@ final class ForwardingExchange: Exchange {
         device = nil
         if proof != nil { content = nil }
         proof = nil
-        // Of all others nothing is noted there.
+        // For other requests it is unused.
         if tunnelling.isAsked {
             tunnelling = Tunnelling()
             disclosed = nil
@@ -245,4 +244,272 @@ final class ForwardingExchange: Exchange {
         isRequestEndDue = false
         isResponseEndDue = false
     }
+}
+
+/// The request on its way to the upstream.
+extension ForwardingExchange {
+    func forward() {
+        guard let route else { return }
+        isUpstreamAsked = true
+        if !isRetried { phaseBegan = .now }
+        let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
+        do throws(UpstreamFailure) {
+            let carrier =
+                try isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
+            call.exchange = self
+            guard let carrier else { return stage = .queued }
+            send(on: carrier)
+            if isRetried { resumeContent() }
+        } catch {
+            deny(refusal(for: error))
+        }
+    }
+
+    /// The key for balancing by device: the device, or without one its certificate.
+    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0 }
+
+    /// Returns whether the request may be sent again. A proof is valid for one sending, whatever the method, unless
+    /// the server certainly did not process it.
+    private func isRepeatable(_ again: Repetition) -> Bool {
+        switch again {
+        case .never: false
+        case .ifIdempotent: proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
+        case .always: call.isContentKept
+        }
+    }
+
+    private func send(on carrier: UpstreamCarrier) {
+        guard let method = routedMethod, let route else { return }
+        let head = head
+        let upstream = gateway.routes.routes[route].upstream
+        noteForwarding()
+        stage = .forwarding
+        let framing = proof == nil ? head.framing : content?.framing(replacing: head.framing) ?? head.framing
+        let hasOnlyProof = proof.map { !$0.hasCompany } ?? false
+        let fields: DeviceFields?
+        do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
+            return deny(.internalError, error.description)
+        }
+        let isWritten = gateway.upstreamRequest.write(
+            OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
+            forwarded: client.forwarded, trace: trace, device: fields, hasOnlyProof: hasOnlyProof, key: tunnelling.key,
+            to: carrier)
+        guard isWritten else { return deny(Refusal(.headTooLarge)) }
+        if isContentVerified {
+            release(to: carrier)
+        } else if !head.framing.hasContent {
+            carrier.send(isComplete: true)
+        } else if head.expectsContinue, !isRetried {
+            sendContinue()
+        }
+    }
+
+    private func noteForwarding() { decision = proof != nil && content?.isVerified == false ? .partial : .forwarded }
+
+    /// Records a request that ends while it waits for a connection that was begun for it. With HTTP/1.1 the request
+    /// is written meanwhile, with HTTP/2 it waits for the server's SETTINGS; the log makes no difference.
+    func noteBegunConnection() {
+        if stage == .queued, decision == nil, call.isPlaced { noteForwarding() }
+    }
+
+    /// Called when the wait for a connection is over.
+    func began(on carrier: UpstreamCarrier) {
+        phaseBegan = .now
+        send(on: carrier)
+        resumeContent()
+    }
+
+    /// Continues with the rest of the request, which waited for a carrier.
+    private func resumeContent() {
+        if isRequestComplete { contentComplete() } else { contentWanted() }
+    }
+
+    /// Whether all content has arrived and its digest matches. Never without a proof.
+    private var isContentVerified: Bool { proof != nil && content?.isVerified == true }
+
+    /// Returns the fields about the device, where the route requires one.
+    private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
+        guard let device, let enforcement = gateway.enforcement else { return nil }
+        let known: Digest256
+        if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
+            known = pseudonym.digest
+        } else {
+            known = try enforcement.pseudonym(of: device, for: upstream)
+            client.pseudonym = (device.id, upstream, known)
+        }
+        return DeviceFields(
+            pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)
+    }
+
+    /// Sends what was held back until it was verified, as far as there is room.
+    private func release(to carrier: UpstreamCarrier) {
+        let isComplete = content?.release(into: carrier) == true
+        carrier.send(isComplete: isComplete)
+    }
+
+    /// Forwards content as it arrives.
+    ///
+    /// - Returns: How many bytes were taken.
+    func pass(_ content: Span<UInt8>) -> Int {
+        guard let carrier = call.carrier else { return content.count }
+        guard isWithinLimit(content.count) else {
+            deny(Refusal(.contentTooLarge))
+            return content.count
+        }
+        let taken: Int
+        do throws(CryptographyError) {
+            taken = try self.content?.pass(content, into: carrier) ?? carrier.write(prefixOf: content)
+        } catch {
+            deny(.internalError, error.description)
+            return content.count
+        }
+        // What fits is sent in one write, so that many small chunks do not cost one each.
+        if taken < content.count { carrier.send(isComplete: false) }
+        return taken
+    }
+
+    /// Ends the request after all content was forwarded, except what was held back.
+    func finishRequest() {
+        // An upstream that has answered already gets no more; its request stays incomplete.
+        guard !isContentVerified, framing.hasContent, let carrier = call.carrier else { return }
+        guard proof == nil else {
+            guard isContentProven() else { return }
+            decision = .forwarded
+            return release(to: carrier)
+        }
+        isRequestEndDue = !carrier.writeEnd()
+        carrier.send(isComplete: !isRequestEndDue)
+    }
+
+    func requestSpaceAvailable() {
+        if isContentVerified, let carrier = call.carrier {
+            release(to: carrier)
+        } else if isRequestEndDue {
+            finishRequest()
+        } else {
+            contentWanted()
+        }
+    }
+}
+
+/// The response on its way back, or the failure of the upstream.
+extension ForwardingExchange {
+    func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
+        guard !isAnswered else { return }
+        timings.upstream = connection.loop.now - phaseBegan
+        phases.upstream = phaseBegan
+        gateway.upstreamAnswered(route)
+        // A service that did not switch protocols has answered a request; what the client has sent after it is not
+        // another request.
+        let isSent = sendHead(
+            response.status, content: response.framing, statedLength: statedLength(response),
+            isLast: isUpgradeAsked
+        ) { output in
+            appendFields(of: response, bytes, to: &output)
+        }
+        if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
+    }
+
+    /// Appends the fields of a response that are forwarded, and a new challenge if one is due.
+    func appendFields(of response: ResponseHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
+        for index in response.fields.indices {
+            let field = response.fields[index]
+            guard goesOn(field), !response.connection.drops(field, of: bytes) else { continue }
+            output.appendField(field, of: bytes)
+        }
+        appendDueChallenge(to: &output)
+    }
+
+    /// Returns whether a field of a response is forwarded, in its head or in its trailers.
+    private func goesOn(_ field: HeaderField) -> Bool {
+        // Only the gateway sends Accept-Signature and Attest-Denial.
+        !field.name.isHopByHop && field.name != .contentLength && field.name != .acceptSignature
+            && field.name != .attestDenial
+            // It belongs to the key that the gateway made.
+            && (field.name != .secWebSocketAccept || version != .http2)
+    }
+
+    /// Forwards trailers if the client can receive them.
+    func passBack(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
+        guard takesTrailers else { return }
+        let isTaken = sendTrailers { output in
+            for index in trailers.fields.indices {
+                let field = trailers.fields[index]
+                if goesOn(field) { output.appendField(field, of: bytes) }
+            }
+        }
+        guard !isTaken else { return }
+        refusal = Refusal(.upstreamUnavailable, "the response's trailers are too large")
+        call.cancel()
+        abort()
+    }
+
+    /// Appends a new challenge before the client's one expires.
+    func appendDueChallenge(to output: inout ByteBuffer) {
+        guard let proof, proof.isChallengeAging else { return }
+        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+    }
+
+    /// Returns the Content-Length of a response without content: with HEAD and 304 (RFC 9110 section 8.6).
+    private func statedLength(_ response: ResponseHead) -> UInt64? {
+        response.framing == .none && (method == .head || response.status == 304) ? response.statedLength : nil
+    }
+
+    func responseEnded() {
+        isResponseEndDue = !sendEnd()
+    }
+
+    func upstreamFailed(_ failure: UpstreamFailure, again: Repetition) {
+        guard stage != .tunnel else {
+            noteTunnelEnd(.serviceLost)
+            return abort()
+        }
+        guard !isAnswered else {
+            // Cut off, so that the client cannot take a part of the response for all of it.
+            refusal = refusal(for: failure)
+            return abort()
+        }
+        if !isRetried, isRepeatable(again) {
+            isRetried = true
+            gateway.upstreamRetried(route)
+            return forward()
+        }
+        if stage == .forwarding {
+            timings.upstream = connection.loop.now - phaseBegan
+            phases.upstream = phaseBegan
+        }
+        deny(refusal(for: failure))
+    }
+
+    func refusal(for failure: UpstreamFailure) -> Refusal {
+        gateway.upstreamFailed(route, failure)
+        return Refusal(Denial(failure), failure.text)
+    }
+}
+
+/// The upstream's side of an exchange.
+///
+/// It refers to its exchange only while a request is in flight: an upstream may still be handling an event of a call
+/// whose client has gone.
+final class ForwardingCall: UpstreamCall {
+    var exchange: ForwardingExchange?
+
+    override var method: Method? { exchange?.routedMethod }
+
+    override func began(on carrier: UpstreamCarrier) { exchange?.began(on: carrier) }
+    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }
+    override func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? {
+        exchange?.switched(head, bytes) ?? (exchange == nil ? .unexpectedUpgrade : nil)
+    }
+    override func tunnelEnded() { exchange?.serviceEndedTunnel() }
+    override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.passBack(content) ?? content.count }
+    override func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
+        exchange?.passBack(trailers, bytes)
+    }
+    override func responseEnded() { exchange?.responseEnded() }
+    override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
+    override func failed(_ failure: UpstreamFailure, again: Repetition) {
+        exchange?.upstreamFailed(failure, again: again)
+    }
+    override func finishEvent() { exchange?.advance() }
 }

@@ -1,23 +1,25 @@
-internal import Bytes
-internal import Cryptography
-internal import EventLoop
+package import Bytes
+package import Cryptography
+package import EventLoop
 internal import HTTP
-internal import Policy
+package import Policy
+package import Registry
 package import Server
 package import TLS
-internal import Upstream
-internal import Vocabulary
+package import Tracing
+package import Upstream
+package import Vocabulary
 
-/// What one worker's requests need to be served: routes, upstreams, prepared answers, log.
+/// What one worker's requests need: routes, upstreams, prepared responses, log.
 package final class GatewayApplication: Application {
     let routes: RouteTable
     let upstreams: [UpstreamPool]
     let upstreamRequest: UpstreamRequest
-    /// Of each listener: the ports that requests may name.
+    /// The ports that requests may name, by listener.
     private let ports: [[UInt16]]
     let denials: DenialResponses
     let pool: BufferPool
-    /// Nil if there is no registry: then all routes are for certificates. Set before anything is accepted.
+    /// Nil without a registry: then all routes require a certificate only. Set before anything is accepted.
     var enforcement: Enforcement?
     /// Nil if no rate is limited.
     let limiter: RateLimiter?
@@ -25,7 +27,7 @@ package final class GatewayApplication: Application {
     private let shared: SharedLimits
     /// Nil if requests are not logged.
     let log: AccessLog?
-    /// What is no request: the same log, or another where requests are not logged.
+    /// The log of other events: the same log, or another if requests are not logged.
     private(set) var events: AccessLog?
     /// Nil if spans are not exported.
     let spans: RequestSpans?
@@ -46,12 +48,12 @@ package final class GatewayApplication: Application {
     }
     private var keptClientShares: Borrowable<ClientShares>
     private let clientLimits: ClientLimits
-    /// Streams under way of each client.
+    /// Streams in flight by client.
     private var streams: ClientShares
-    /// Where routes and upstreams are counted, in the order of the configuration.
+    /// The indices of routes and upstreams in the counts, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
-    /// Whether clients' traces go on. If not, each request begins its own.
+    /// Whether clients' traces are continued. If not, each request begins a new one.
     private let continuesTraces: Bool
     private var traces: TraceGenerator
     private var clock = ClockText()
@@ -165,19 +167,19 @@ package final class GatewayApplication: Application {
         events?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
 
-    /// The latest decisions, for operators who watch the gateway now.
+    /// The latest decisions, for operators who watch the gateway.
     var recent: RecentDecisions { metrics.recent }
 
-    /// The trace of a request that cannot be read, or says nothing of one.
+    /// Begins a trace for a request that is malformed or has none.
     func beginTrace() -> TraceContext { traces.begin() }
 
-    /// The id of a span: not 0, and no other's.
+    /// Returns a new span id, which is not 0.
     func nextSpanID() -> UInt64 { traces.nextID() }
 
-    /// Whether a request may belong to a trace by its head.
+    /// Returns whether a request may continue a trace.
     func mayContinueTrace(of head: RequestHead) -> Bool { continuesTraces && head.traceparent != nil }
 
-    /// The trace that a request belongs to by its head, or one of its own.
+    /// Returns the trace of a request: the one in its head, or a new one.
     func trace(of head: RequestHead, _ bytes: Span<UInt8>) -> TraceContext {
         guard continuesTraces, let range = head.traceparent, let parent = TraceParent(range.of(bytes)) else {
             return traces.begin()
@@ -187,7 +189,9 @@ package final class GatewayApplication: Application {
 
     // MARK: - What is counted
 
-    /// - Parameter route: its index; nil if there was none.
+    /// Counts a completed request.
+    ///
+    /// - Parameter route: The index of its route; nil if there was none.
     func requestEnded(
         _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
     ) {
@@ -207,7 +211,9 @@ package final class GatewayApplication: Application {
         metrics.counts.upstreamFailed(upstreamPlaces[routes.routes[route].upstream], failure)
     }
 
-    /// - Parameter route: that has led to the upstream.
+    /// Counts a retry.
+    ///
+    /// - Parameter route: The route of the request.
     func upstreamRetried(_ route: Int?) {
         guard let route else { return }
         metrics.counts.upstreamRetried(upstreamPlaces[routes.routes[route].upstream])
@@ -215,7 +221,9 @@ package final class GatewayApplication: Application {
 
     // MARK: - What one client may have
 
-    /// - Returns: the share; nil if the client has as much of the upstream as it may.
+    /// Takes a share of an upstream for a client.
+    ///
+    /// - Returns: Nil if the client is at its limit.
     func takeShare(of upstream: Int, for client: ClientMemory) -> ClientShares.Share? {
         clientShares.take(of: upstream, for: client.key)
     }
@@ -224,7 +232,9 @@ package final class GatewayApplication: Application {
 
     // MARK: - Tunnels
 
-    /// - Returns: why there may not be one more; nil if there may, and `give` follows, once.
+    /// Takes a place for a tunnel.
+    ///
+    /// - Returns: The refusal if there is none. If nil, `give` follows, once.
     func take(_ place: TunnelPlace) -> Refusal? {
         guard metrics.heldTunnels < tunnelLimits.worker else { return Refusal(.tunnelLimit, "of the worker") }
         let upstream = upstreams[place.upstream]
@@ -247,12 +257,12 @@ package final class GatewayApplication: Application {
     func tunnelEnded(_ end: TunnelEnd) { metrics.counts.tunnelEnded(end) }
     func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
 
-    /// Whether a request that came to the listener may name the port.
+    /// Returns whether a request at a listener may name a port.
     func admits(port: UInt16, at listener: Int) -> Bool { ports[listener].contains(port) }
 
-    /// What a service answers to that key.
+    /// Returns the Sec-WebSocket-Accept of a service for a key.
     ///
-    /// - Parameter bytes: of the head that a client's key stands in.
+    /// - Parameter bytes: The bytes of the head with a client's key.
     func webSocketAccept(for key: WebSocketKey, in bytes: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
         switch key {
         case .sent(let range): try WebSocketAccept.value(for: range.of(bytes), library)
@@ -260,7 +270,7 @@ package final class GatewayApplication: Application {
         }
     }
 
-    /// The Date field of a response that the gateway itself answers.
+    /// Appends the Date field of a response by the gateway itself.
     func appendDate(to output: inout ByteBuffer) {
         clock.update(to: WallClock.seconds)
         output.append("Date: ")
@@ -278,5 +288,165 @@ extension ConnectionRefusal {
             .certificateBarred, .http2:
             false
         }
+    }
+}
+
+/// The life of the application of a worker, made from a configuration.
+extension GatewayApplication {
+    /// The settings for requests, the same for all workers.
+    package struct Settings: Sendable {
+        let routes: [Route]
+        let upstreams: [UpstreamSettings]
+        let strippedFields: [String]
+        let forwardedFields: [String]
+        let denialURI: String
+        let listeners: [String]
+        let ports: [[UInt16]]
+        let accessLog: AccessLog.Settings
+        let tracing: TracingSettings?
+        let rates: RequestRates
+        let sourceLimits: SharedSources.Limits
+        let tunnelLimits: TunnelLimits
+        let clientLimits: ClientLimits
+
+        /// - Parameters:
+        ///   - routes: Routes, which refer to upstreams by index.
+        ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
+        ///   - forwardedFields: Names of header fields that reach upstreams, although they otherwise never do.
+        ///   - denialURI: The prefix of `error_uri`; the denial's code is appended.
+        ///   - listeners: Their names, in the order of the acceptor.
+        ///   - ports: The ports that requests may name, by listener.
+        ///   - tracing: Nil if spans are not exported.
+        package init(
+            routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], forwardedFields: [String],
+            denialURI: String, listeners: [String], ports: [[UInt16]], accessLog: AccessLog.Settings,
+            tracing: TracingSettings?, rates: RequestRates,
+            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
+        ) {
+            self.routes = routes
+            self.upstreams = upstreams
+            self.strippedFields = strippedFields
+            self.forwardedFields = forwardedFields
+            self.denialURI = denialURI
+            self.listeners = listeners
+            self.ports = ports
+            self.accessLog = accessLog
+            self.tracing = tracing
+            self.rates = rates
+            self.sourceLimits = sourceLimits
+            self.tunnelLimits = tunnelLimits
+            self.clientLimits = clientLimits
+        }
+    }
+
+    /// - Parameters:
+    ///   - shared: The counts of the process.
+    ///   - log: The destination of requests and other events.
+    ///   - exporter: Needed if spans are exported.
+    ///   - metrics: The worker's metrics, for all its generations.
+    package convenience init(
+        _ settings: Settings, loop: Loop, pool: BufferPool, library: LibraryContext, shared: SharedLimits,
+        log: LogWriter, exporter: SpanExporter?, metrics: WorkerMetrics
+    ) throws(CryptographyError) {
+        // The table has its own order.
+        let routes = RouteTable(settings.routes.map(\.unshared))
+        var upstreams: [UpstreamPool] = []
+        for upstream in settings.upstreams {
+            upstreams.append(
+                try UpstreamPool(
+                    loop: loop, buffers: pool, settings: upstream,
+                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library))
+        }
+        let names = routes.routes.map(\.name)
+        let servers = settings.upstreams.map { ($0.name, $0.servers.map(\.name)) }
+        let events = AccessLog(
+            loop: loop, writer: log, settings: settings.accessLog, routes: names, upstreams: servers,
+            listeners: settings.listeners)
+        var spans: RequestSpans?
+        if let tracing = settings.tracing, let exporter {
+            let queue = SpanQueue(loop: loop, exporter: exporter, budget: metrics.spans, limits: tracing.limits)
+            spans = RequestSpans(queue, routes: names, upstreams: servers, listeners: settings.listeners)
+        }
+        self.init(
+            routes: routes, upstreams: upstreams,
+            upstreamRequest: UpstreamRequest(
+                policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields)),
+            // Copies without memory shared with other threads.
+            ports: settings.ports.map { $0.map(\.self) },
+            denials: DenialResponses(uriPrefix: settings.denialURI),
+            continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
+            limiter: settings.rates.isNone
+                ? nil : RateLimiter(settings.rates, routes: routes.routes.map(\.name), shared: shared),
+            sourceLimits: settings.sourceLimits, shared: shared,
+            log: settings.accessLog.hasRequests ? events : nil, events: events, spans: spans,
+            sample: spans == nil ? nil : settings.tracing?.sample, metrics: metrics, library: library,
+            tunnelLimits: settings.tunnelLimits,
+            clientLimits: settings.clientLimits)
+    }
+
+    /// Enables the check of devices and proofs. Called before anything is accepted.
+    ///
+    /// - Parameter barred: Called with the mTLS keys whose open connections are to be closed, for the life of the
+    ///   application.
+    package func enforce(
+        _ settings: Enforcement.Settings, _ registry: DeviceRegistry, loop: Loop, _ library: LibraryContext,
+        barred: @escaping ([KeyID]) -> Void
+    ) throws {
+        enforcement = try Enforcement(
+            settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), loop: loop, pool: pool,
+            library,
+            barred: barred)
+    }
+
+    /// Logs that a worker has begun or ceased to use a server.
+    private func serverHealthChanged(upstream: Int, server: String, _ change: ServerHealthChange) {
+        guard let events else { return }
+        var entry =
+            switch change {
+            case .ejected(let span, let failure):
+                AccessLog.Entry(
+                    event: "server_ejected",
+                    detail: "\(server): too many failures, ejected for \(span.nanoseconds / 1_000_000) ms; "
+                        + "the last: \(failure.text)")
+            case .readmitted:
+                AccessLog.Entry(
+                    event: "server_readmitted", detail: "\(server): receives requests again after its ejection")
+            case .unhealthy(let failure):
+                AccessLog.Entry(
+                    event: "server_unhealthy",
+                    detail: "\(server): its health checks fail: \(failure.text)")
+            case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
+            }
+        entry.upstream = upstream
+        events.record(entry)
+    }
+
+    /// Sets the addresses of a server that is configured by name.
+    package func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for upstream in upstreams { upstream.readdress(server, to: addresses) }
+    }
+
+    /// The present contents of its pools.
+    package var upstreamSnapshots: [WorkerSnapshot.Upstream] {
+        upstreams.map(WorkerSnapshot.Upstream.init)
+    }
+
+    /// Releases logs, spans and connections when nothing is in flight.
+    package func close() {
+        events?.finish()
+        spans?.finish()
+        for upstream in upstreams { upstream.close() }
+    }
+}
+
+extension Route {
+    /// A copy without memory shared with other threads.
+    fileprivate var unshared: Route {
+        Route(
+            name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
+            prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
+            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
+            upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
+            webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) })
     }
 }

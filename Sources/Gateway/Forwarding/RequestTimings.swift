@@ -1,40 +1,40 @@
 internal import EventLoop
 
-/// How long each phase of a request took; nil where it had none. Phases do not overlap, and do not add up to the whole:
-/// waiting for the client lies between them.
+/// The duration of each phase of a request; nil for a phase that did not occur. Phases do not overlap, and their sum
+/// is less than the total: waits for the client lie between them.
 struct RequestTimings: Equatable {
     /// The TLS handshake, with the first request of its connection.
     var handshake: TimeSpan?
-    /// Verifying the proof, whatever came of it. Time of the processor alone.
+    /// Verification of the proof with any outcome: CPU time only.
     var verification: TimeSpan?
-    /// From the counter's acceptance in memory until its fate is known: durable, or refused.
+    /// From the counter's acceptance in memory until the commit completed or failed.
     var commit: TimeSpan?
-    /// From the first byte for the upstream until the head of its response, or until it failed.
+    /// From the first byte to the upstream until the head of its response, or its failure.
     var upstream: TimeSpan?
-    /// From the complete head until the last byte was handed to the kernel.
+    /// From the complete head until the kernel has taken the last byte.
     var total: TimeSpan?
 }
 
-/// When phases began, for spans.
+/// The starts of phases, for spans.
 struct PhaseStarts {
     var verification = Instant(nanoseconds: 0)
     var commit = Instant(nanoseconds: 0)
     var upstream = Instant(nanoseconds: 0)
 }
 
-/// What became of a request.
+/// The decision about a request.
 enum Decision: Int, CaseIterable {
-    /// It went to the upstream, whatever came of that.
+    /// It was sent to the upstream, with any outcome.
     case forwarded
-    /// Its head and some of its content went to the upstream, never all of it: the content was not, or not found to be,
-    /// what the proof says.
+    /// Its head and a part of its content were sent to the upstream, but never all: the content did not, or not yet,
+    /// match the proof.
     case partial
     /// It was refused, and nothing of it reached the upstream.
     case denied
     /// The gateway answered it itself.
     case answered
 
-    /// In logs and metrics.
+    /// The name in logs and metrics.
     var name: StaticString {
         switch self {
         case .forwarded: "forwarded"

@@ -1,20 +1,22 @@
 internal import Bytes
+internal import Cryptography
 internal import HTTP
+internal import Registry
 internal import RequestProof
 internal import Upstream
 
-/// Writes the head of the upstream request from the parsed one. No byte of the client's framing, and no field that was
-/// not checked, comes through.
+/// Writes the head of the upstream request from the parsed one. No byte of the client's framing, and no unchecked
+/// field, is forwarded.
 final class UpstreamRequest {
     private let policy: FieldPolicy
-    /// Kept for its room.
+    /// Kept for its capacity.
     private var foreign: [UInt8] = []
 
     init(policy: FieldPolicy) {
         self.policy = policy
     }
 
-    /// Whether a field is there that is refused on every route.
+    /// Returns whether the head has a field that is refused on every route.
     func refuses(_ head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -23,14 +25,16 @@ final class UpstreamRequest {
         return false
     }
 
+    /// Writes the head.
+    ///
     /// - Parameters:
-    ///   - bytes: what the ranges of `head` refer to; none of its fields is refused.
-    ///   - forwarded: the start of the Forwarded field's value.
-    ///   - trace: continued from the client's, or begun here.
-    ///   - device: whose request it is, where the route demands one.
-    ///   - hasOnlyProof: whether its signature fields are known to hold nothing but the proof.
-    ///   - key: of a request that asks for a WebSocket.
-    /// - Returns: false if the head, with what the gateway adds, does not fit.
+    ///   - bytes: The bytes of `head`, none of whose fields is refused.
+    ///   - forwarded: The start of the Forwarded field's value.
+    ///   - trace: Continued from the client's, or begun here.
+    ///   - device: The device, where the route requires one.
+    ///   - hasOnlyProof: Whether its signature fields contain only the proof.
+    ///   - key: The key of a request for a WebSocket.
+    /// - Returns: False if the head with the gateway's fields does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
         trace: TraceContext, device: DeviceFields?, hasOnlyProof: Bool, key: WebSocketKey?, to carrier: UpstreamCarrier
@@ -42,13 +46,13 @@ final class UpstreamRequest {
                 of: head, bytes, forwarded: forwarded, trace: trace, device: device, hasOnlyProof: hasOnlyProof,
                 to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
-            // TE concerns one connection only, so the gateway sends its own: gRPC services insist on it. Where trailers
-            // are not forwarded, the field is left out.
+            // TE concerns one connection only, so the gateway sends its own: gRPC services require it. Where trailers
+            // are not forwarded, the field is omitted.
             if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
     }
 
-    /// All fields but those of host, connection and framing.
+    /// Appends all fields except those of host, connection and framing.
     func appendFields(
         of head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], trace: TraceContext, device: DeviceFields?,
         hasOnlyProof: Bool, to output: inout ByteBuffer
@@ -56,14 +60,14 @@ final class UpstreamRequest {
         for index in head.fields.indices {
             let field = head.fields[index]
             switch field.name {
-            // Host stands first, already written; the gateway writes its own traceparent.
+            // Host is first and already written; the gateway writes its own traceparent.
             case .host, .traceparent: continue
-            // Of a trace that the request does not belong to (W3C Trace Context section 3.3).
-            // One that nobody has asked for (RFC 8441 section 5).
+            // tracestate belongs to a trace that is not continued (W3C Trace Context section 3.3). With CONNECT, the
+            // key was not asked for (RFC 8441 section 5).
             case .secWebSocketKey where head.opensWebSocket: continue
             case .tracestate where !trace.isContinued: continue
             case .signature, .signatureInput:
-                // As the verifier has found: they need not be read again.
+                // The verifier has found that they contain only the proof.
                 if !hasOnlyProof { appendForeignMembers(of: field, bytes, head, to: &output) }
                 continue
             default: break
@@ -83,7 +87,7 @@ final class UpstreamRequest {
         device?.append(to: &output)
     }
 
-    /// Our own member of the signature fields goes no further; signatures of others do.
+    /// Appends the signature fields without the proof; signatures of others are forwarded.
     private func appendForeignMembers(
         of field: HeaderField, _ bytes: Span<UInt8>, _ head: RequestHead, to output: inout ByteBuffer
     ) {
@@ -93,5 +97,32 @@ final class UpstreamRequest {
         guard !foreign.isEmpty else { return }
         let value = foreign
         output.appendField(field.nameRange.of(bytes), value.span)
+    }
+}
+
+/// The fields that describe the device to an upstream. Fields of these names from a client were stripped before.
+struct DeviceFields {
+    /// HMAC-SHA-256 of the key id with a key of this upstream.
+    let pseudonym: Digest256
+    /// The app id as text.
+    let app: [UInt8]
+    let platform: Platform
+    /// The counter of the proof; nil if the route requires none.
+    let counter: UInt32?
+
+    func append(to output: inout ByteBuffer) {
+        output.append("Attest-Device: ")
+        // Sixteen digits at a time: each of 32 bytes would cost a call.
+        for start in stride(from: 0, to: 32, by: 8) {
+            var octets: UInt64 = 0
+            for index in start..<start + 8 { octets = octets << 8 | UInt64(pseudonym.span[index]) }
+            output.append(hex: octets, digits: 16)
+        }
+        output.append("\r\nAttest-App: ")
+        output.append(app)
+        output.append("\r\nAttest-Platform: ")
+        output.append(platform.rawValue)
+        output.append("\r\n")
+        if let counter { output.appendField("Attest-Counter", decimal: UInt64(counter)) }
     }
 }

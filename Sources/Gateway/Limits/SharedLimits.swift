@@ -1,12 +1,12 @@
 internal import Server
 
-/// What one process counts of clients for its limits, for all workers and all configurations it loads.
+/// The counts of clients for limits, for all workers and all configurations of a process.
 package final class SharedLimits: Sendable {
     /// Token buckets.
     let sourceRates = SharedBuckets(limit: 65_536)
     let deviceRates = SharedBuckets(limit: 65_536)
     let routeRates = SharedBuckets(limit: 16_384)
-    /// What is open.
+    /// Open connections.
     let sources = SharedSources()
     /// Connections, by `ServerConnection.clientKey`.
     let clients = SharedCounts<Int>()
@@ -15,18 +15,67 @@ package final class SharedLimits: Sendable {
     package init() {}
 }
 
-/// What one client may have. A client is a certificate's key.
+/// The limits of a client, which is a certificate's key.
 package struct ClientLimits: Equatable, Sendable {
-    /// Open connections, at all workers together.
+    /// Open connections, for all workers together.
     let connections: Int
-    /// Streams of HTTP/2 under way, per worker.
+    /// Streams of HTTP/2 in flight, per worker.
     let streams: Int
-    /// Requests under way at one upstream, per worker.
+    /// Requests in flight at one upstream, per worker.
     let requests: Int
 
     package init(connections: Int, streams: Int, requests: Int) {
         self.connections = connections
         self.streams = streams
         self.requests = requests
+    }
+}
+
+/// The number of requests in flight per client in a worker, in total or per upstream, so that a client with many
+/// streams, none of which it reads, cannot use what others need. A client is a certificate's key, which belongs to
+/// one device at most.
+///
+/// The table has a fixed size, because it is used with every request: clients with the same place share it.
+struct ClientShares {
+    /// A place in the table, taken once.
+    struct Share {
+        fileprivate let place: Int
+    }
+
+    private let limit: UInt16
+    private var counts: [UInt16]
+
+    /// 128 KiB.
+    static let places = 65_536
+
+    /// Creates an empty table.
+    ///
+    /// - Parameter limit: At most 65,535.
+    init(limit: Int) {
+        self.limit = UInt16(limit)
+        counts = Array(repeating: 0, count: Self.places)
+    }
+
+    /// Takes a share.
+    ///
+    /// - Parameter key: The client's hash, with a secret seed.
+    /// - Returns: Nil if the client is at its limit.
+    mutating func take(of upstream: Int, for key: Int) -> Share? {
+        let share = Self.share(of: upstream, for: key)
+        guard counts[share.place] < limit else { return nil }
+        counts[share.place] += 1
+        return share
+    }
+
+    mutating func give(_ share: Share) {
+        counts[share.place] -= 1
+    }
+
+    /// Returns whether one more may be taken.
+    func isFree(_ share: Share) -> Bool { counts[share.place] < limit }
+
+    static func share(of upstream: Int, for key: Int) -> Share {
+        // Upstreams are few: an odd factor moves each to different places.
+        Share(place: Int(UInt(bitPattern: key &+ upstream &* 40_503) % UInt(places)))
     }
 }

@@ -1,18 +1,19 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
-internal import Tracing
+package import Tracing
 internal import Vocabulary
 
-/// The spans of one worker's requests: a server span for each that is recorded, and one for each of its phases.
+/// The spans of one worker's requests: a server span for each recorded request, and one for each of its phases.
 ///
-/// They say what the access log says by itself, by OpenTelemetry's semantic conventions where these have a name for it: never a
-/// path or query, which `url.path` would be, nor a client's address. `http.route` is the route's name.
+/// They have the default contents of the access log, with the names of OpenTelemetry's semantic conventions where
+/// these exist: never a path or query, which `url.path` would be, or a client's address. `http.route` is the route's
+/// name.
 final class RequestSpans {
     private let queue: SpanQueue
     private let routes: LogPieces
     private let upstreams: LogPieces
-    /// Hosts and ports of servers, each upstream's behind those of the one before.
+    /// Hosts and ports of servers, in the order of the upstreams.
     private let servers: LogPieces
     private let firstServers: [Int]
     private let ports: [UInt64]
@@ -56,7 +57,7 @@ final class RequestSpans {
         }
     }
 
-    /// Hands over what waits, for the last time.
+    /// Hands over the remaining spans.
     func finish() { queue.handOver() }
 
     // MARK: - The request
@@ -65,7 +66,7 @@ final class RequestSpans {
         let identity = request.identity(
             request.server, parent: request.trace.parent, isParentRemote: true, .server, from: request.began,
             for: request.timings.total)
-        // By the conventions, what the client did wrong is no error of the server.
+        // By the conventions, an error of the client is not an error of the server.
         text.span(identity, name: { name(request, &$0) }, isFailed: request.status >= 500) { text in
             text.attribute("http.request.method", request.methodName ?? "_OTHER")
             if request.status != 0 { text.attribute("http.response.status_code", number: UInt64(request.status)) }
@@ -98,7 +99,7 @@ final class RequestSpans {
         }
     }
 
-    /// "{method} {http.route}", or the method alone. One that a route could not admit has the name that the conventions give it.
+    /// Appends "{method} {http.route}", or the method alone. An unknown method has the name of the conventions.
     private func name(_ request: RecordedRequest, _ output: inout ByteBuffer) {
         output.append(request.methodName ?? "HTTP")
         guard let route = request.route else { return }
@@ -118,7 +119,7 @@ final class RequestSpans {
         text.span(identity, name: { $0.append(name) }) { _ in }
     }
 
-    /// Has the id that the service gets as its parent.
+    /// Writes the upstream's span, whose id the service gets as its parent.
     private func upstreamSpan(_ request: RecordedRequest, _ text: inout SpanText) {
         guard let time = request.timings.upstream, let upstream = request.upstream else { return }
         let identity = request.identity(
@@ -146,14 +147,14 @@ final class RequestSpans {
     }
 }
 
-/// A request that has ended, as its spans tell of it.
+/// A completed request with what its spans need.
 struct RecordedRequest {
     let trace: TraceContext
-    /// Ids of its spans but the upstream's, which is the request's own.
+    /// Ids of its spans, except the upstream's, which is the request's own.
     let server: UInt64
     let verification: UInt64
     let commit: UInt64
-    /// Microseconds since 1970, and the same moment on the clock that phases are measured with.
+    /// Microseconds since 1970, and the same time on the clock of the phases.
     let now: Int64
     let instant: Instant
     let began: Instant
@@ -161,7 +162,7 @@ struct RecordedRequest {
     let timings: RequestTimings
     let route: Int?
     let method: Method?
-    /// The method is CONNECT, for a WebSocket.
+    /// Whether the method is CONNECT, for a WebSocket.
     let isConnect: Bool
     let version: HTTPVersion
     let status: UInt16
@@ -178,10 +179,10 @@ struct RecordedRequest {
     let isRetried: Bool
     let isAborted: Bool
 
-    /// Nil if it is none that a route could admit.
+    /// Nil if no route could admit the method.
     var methodName: StaticString? { isConnect ? "CONNECT" : method?.name }
 
-    /// The upstream did not answer: the response to the client is the gateway's own.
+    /// Whether the upstream did not answer: the gateway has written the response.
     var upstreamFailed: Bool { denial != nil }
 
     func identity(
@@ -197,12 +198,24 @@ struct RecordedRequest {
 }
 
 extension HTTPVersion {
-    /// As the conventions want it.
+    /// The version by the conventions.
     fileprivate var number: StaticString {
         switch self {
         case .http10: "1.0"
         case .http11: "1.1"
         case .http2: "2"
         }
+    }
+}
+
+/// Which requests have spans, and how many spans a worker holds.
+package struct TracingSettings: Equatable, Sendable {
+    /// One in so many of the traces that begin here.
+    let sample: UInt64
+    let limits: SpanQueue.Limits
+
+    package init(sample: UInt64, limits: SpanQueue.Limits) {
+        self.sample = sample
+        self.limits = limits
     }
 }

@@ -4,9 +4,9 @@ internal import HTTP
 internal import Registry
 internal import Server
 
-/// What is logged of a request.
+/// The log entry of a request.
 extension ForwardingExchange {
-    /// Which device the client's certificate is bound to, also where the route asks for none, and where it is refused.
+    /// Records the device of the client's certificate, also if the route requires none, or it is refused.
     func noteDevice(of lookup: DeviceLookup, _ enforcement: Enforcement) {
         guard gateway.log != nil || trace.isRecorded || gateway.recent.wasAsked, case .found(let device) = lookup else {
             return
@@ -15,7 +15,7 @@ extension ForwardingExchange {
         if client.label?.device != device.id { client.label = (device.id, enforcement.label(of: device)) }
     }
 
-    /// Records the decision for operators who watch the gateway now.
+    /// Records the decision for operators who watch the gateway.
     func noteDecision(in recent: RecentDecisions) {
         guard recent.wants(isOrdinary: !isRefused && !isAborted) else { return }
         let target = route.map { gateway.routes.routes[$0] }
@@ -33,14 +33,14 @@ extension ForwardingExchange {
         log.record(entry)
     }
 
-    /// At once, for its request is logged when it has ended.
+    /// Logs the opening of a tunnel, whose request is logged when it ends.
     func recordOpening(in log: AccessLog) {
         var entry = entry(in: log)
         entry.event = "tunnel_opened"
         log.record(entry)
     }
 
-    /// What there is to say wherever it is said.
+    /// The contents of all records.
     private var entry: AccessLog.Entry {
         var entry = AccessLog.Entry(
             trace: trace, route: route, method: head.method,
@@ -66,7 +66,7 @@ extension ForwardingExchange {
         return entry
     }
 
-    /// Keeps what the log says of the head, before the head is given back.
+    /// Keeps what the log needs of the head, before the head is released.
     func noteDisclosed() {
         guard disclosed == nil, let wanted = gateway.log?.settings.disclosed, !wanted.isEmpty else { return }
         disclosed = disclosure(wanted)
@@ -76,5 +76,22 @@ extension ForwardingExchange {
         var disclosure = Disclosure(wanted, of: connection.peer)
         disclosure.add(wanted, of: head, headBytes.readable)
         return disclosure
+    }
+}
+
+/// The spans of a request.
+extension ForwardingExchange {
+    func record(in spans: RequestSpans) {
+        spans.record(
+            RecordedRequest(
+                trace: trace, server: gateway.nextSpanID(), verification: gateway.nextSpanID(),
+                commit: gateway.nextSpanID(), now: WallClock.microseconds, instant: .now, began: began, phases: phases,
+                timings: timings, route: route, method: head.method, isConnect: head.opensWebSocket, version: version,
+                status: status,
+                requestBytes: requestBytes, responseBytes: responseBytes, decision: decision,
+                denial: refusal?.denial, listener: connection.listener, host: client.host,
+                device: isDeviceKnown ? client.label?.label : nil,
+                upstream: isUpstreamAsked ? route.map { gateway.routes.routes[$0].upstream } : nil,
+                upstreamServer: isUpstreamAsked ? call.lastServer : nil, isRetried: isRetried, isAborted: isAborted))
     }
 }

@@ -7,7 +7,7 @@ import Vocabulary
 @testable import Registry
 
 @Suite("Decisions by certificate key")
-struct StandingTests {
+struct RouteAccessTests {
     private let everywhere = AppSet(places: [0, 1], of: 2)
 
     private func device(

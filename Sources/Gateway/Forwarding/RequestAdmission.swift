@@ -7,15 +7,15 @@ internal import Registry
 internal import Server
 internal import Vocabulary
 
-/// Deciding: the life of a request up to the moment when it may be forwarded.
+/// The decision: the life of a request until it may be forwarded.
 ///
-/// head, route, size -> device -> proof, in its turn -> content and its digest -> counter, in memory and durable -> forward. Whatever
-/// fails ends it with a denial, and nothing has reached the upstream. Content that is streamed comes behind the counter, while
-/// it is forwarded; what is wrong with it ends the request before its last byte.
+/// head, route, size -> device -> proof, in turn -> content and its digest -> counter, in memory and durable ->
+/// forward. Any failure ends it with a denial, and nothing has reached the upstream. Streamed content follows the
+/// counter, while it is forwarded; an error in it ends the request before its last byte.
 extension ForwardingExchange {
     // MARK: - Head and route
 
-    /// What its head makes of a request.
+    /// The outcome of the checks of a head.
     private enum HeadVerdict {
         case misdirected
         case portRefused
@@ -25,14 +25,14 @@ extension ForwardingExchange {
         case matched(RouteTable.Match)
     }
 
-    /// Looks at head and bytes once for all that they decide: each access to them is checked at run time.
+    /// Reads head and bytes once for all checks, because each access needs an exclusivity check.
     private func judge(_ head: RequestHead, _ bytes: Span<UInt8>) -> HeadVerdict {
-        // First of all: certificate and client were judged for another host than the one that the request is for.
+        // First: certificate and client were judged by the rules of the host in the handshake.
         let host = head.host.of(bytes)
         guard connection.serves(host: host) else { return .misdirected }
         if let port = head.port(bytes), !gateway.admits(port: port, at: connection.listener) { return .portRefused }
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) { return .forChallenge }
-        // Before any work is done for it, and before a counter is spent.
+        // Before any work for the request, and before a counter is spent.
         guard !gateway.upstreamRequest.refuses(head, bytes) else { return .headerRefused }
         let match = gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod)
         if case .route(let index) = match, !gateway.routes.routes[index].admitsNames(of: head, bytes) {
@@ -42,7 +42,7 @@ extension ForwardingExchange {
     }
 
     func decide(by head: RequestHead) {
-        // Nobody vouches for a stranger: which hosts, routes and methods there are, is not for it to learn.
+        // A stranger must not learn which hosts, routes and methods exist.
         guard !isStranger else { return introduce() }
         switch judge(head, headBytes.readable) {
         case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
@@ -56,7 +56,7 @@ extension ForwardingExchange {
 
     private func follow(_ match: RouteTable.Match, opensWebSocket: Bool) {
         switch match {
-        // Which of the two, and nothing of what was asked for: a path may say who a patient is.
+        // The detail contains nothing of the request: a path may identify a patient.
         case .hostUnknown: deny(.routeUnknown, "no route has this host")
         case .pathUnknown: deny(.routeUnknown, "no route of this host matches the path")
         case .methodRefused(let index):
@@ -71,7 +71,7 @@ extension ForwardingExchange {
                 allowContentPauses(of: .milliseconds(idle))
             }
             guard gateway.routes.routes[index].webSocket else {
-                // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
+                // CONNECT asks for nothing else; an ignored Upgrade leaves a request.
                 if opensWebSocket { return deny(.methodRefused) }
                 return identify(for: gateway.routes.routes[index].requirement)
             }
@@ -82,13 +82,14 @@ extension ForwardingExchange {
 
     // MARK: - The device
 
-    /// Whether only the registry can say whose the client's certificate is.
+    /// Whether only the registry can vouch for the client's certificate.
     var isSelfSigned: Bool { client.isSelfSigned }
 
-    /// Whether nobody vouches for the client: the registry was not asked yet, or knows no device of its certificate.
-    var isStranger: Bool { isSelfSigned && introduced == nil }
+    /// Whether the client is unknown: the registry was not asked yet, or has no device for the self-signed
+    /// certificate.
+    private var isStranger: Bool { isSelfSigned && introduced == nil }
 
-    /// Asks the registry about a stranger, before anything of its request is looked at.
+    /// Asks the registry about a stranger, before its request is evaluated.
     private func introduce() {
         guard let enforcement = gateway.enforcement else { return deny(.deviceUnknown) }
         let lookup = lookUp(in: enforcement)
@@ -96,7 +97,7 @@ extension ForwardingExchange {
         judgeStranger(by: lookup)
     }
 
-    /// Decides about a stranger's request, or denies it as any other of that stranger.
+    /// Decides the request of a stranger that the registry knows; denies all others in the same way.
     private func judgeStranger(by lookup: DeviceLookup) {
         guard case .found(let device) = lookup, device.standing == .active else {
             return identified(lookup, .certificate)
@@ -108,9 +109,9 @@ extension ForwardingExchange {
 
     private func identify(for requirement: Requirement) {
         guard let enforcement = gateway.enforcement else {
-            // A configuration that admits these has a registry; without one nobody vouches for them.
+            // A configuration that admits self-signed certificates has a registry.
             guard !isSelfSigned else { return deny(.deviceUnknown) }
-            // Without a registry there are only routes for certificates, and TLS let nobody in without one.
+            // Without a registry there are only routes for certificates, and TLS admits no client without one.
             precondition(requirement == .certificate, "a route requires devices, but there is no registry")
             return forwardWithinRate()
         }
@@ -119,16 +120,17 @@ extension ForwardingExchange {
         identified(lookup, requirement)
     }
 
-    /// The device that the client's certificate is bound to. If the answer is `pending`, the exchange waits for the registry.
+    /// Returns the device to which the client's certificate is bound. If the answer is `pending`, the exchange waits
+    /// for the registry.
     func lookUp(in enforcement: Enforcement) -> DeviceLookup {
-        // Not `waiting` itself: if it were handed over, each look at it would be checked at run time.
+        // Not `waiting` itself: as an inout argument, each access to it would need an exclusivity check.
         var token: UInt64?
         let lookup = enforcement.lookUp(client.keyID, for: self, waiting: &token)
         if let token { waiting = token }
         return lookup
     }
 
-    /// The lookup that was pending has its answer.
+    /// Called with the answer of a pending lookup.
     func registryAnswered(_ lookup: DeviceLookup) {
         waiting = nil
         guard stage != .tunnel else { return judgeTunnel(by: lookup) }
@@ -141,13 +143,13 @@ extension ForwardingExchange {
         advance()
     }
 
-    /// The rest of the request has waited for the registry, or for its turn.
+    /// Continues with the rest of the request, which waited for the registry or its turn.
     private func resumeRequest() {
         if isRequestComplete {
             contentComplete()
         } else {
             contentWanted()
-            // If none has come yet, the head need not wait for it.
+            // If none has arrived yet, the head need not wait for it.
             contentPaused()
         }
     }
@@ -160,7 +162,7 @@ extension ForwardingExchange {
             of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = standing { return deny(refusal) }
         if tunnelling.isAsked, case .found(let device) = lookup { tunnelling.device = device.id }
-        // By the certificate, which TLS has verified, on routes too that ask for no more: never by what a proof claims.
+        // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
         if let limiter = gateway.limiter, case .found(let device) = lookup,
             let excess = limiter.excess(of: device.id, now: connection.loop.now)
         {
@@ -179,8 +181,9 @@ extension ForwardingExchange {
 
     // MARK: - What others need too
 
-    /// Takes what there is only so much of: when the request is admitted, so that nobody else can take any, and before anything of it
-    /// is spent. - Returns: false if there is none, and the request is denied.
+    /// Takes a place at the upstream or for a tunnel, when the request is admitted and before its counter is spent.
+    ///
+    /// - Returns: False if there is none, and the request is denied.
     private func takePlace() -> Bool {
         guard tunnelling.key == nil else { return takeTunnelPlace() }
         guard let route else { return true }
@@ -196,7 +199,7 @@ extension ForwardingExchange {
         if let excess = excessOfRoute { deny(excess) } else { forward() }
     }
 
-    /// Nil if the request is within the route's rate: it is counted then.
+    /// Counts the request for the route's rate; nil if it is within the rate.
     private var excessOfRoute: RateExcess? {
         guard let limiter = gateway.limiter, let route else { return nil }
         return limiter.excess(ofRoute: route, now: connection.loop.now)
@@ -204,7 +207,7 @@ extension ForwardingExchange {
 
     // MARK: - The proof
 
-    /// What takes less goes first; now it is this request's turn.
+    /// Called when it is the request's turn to be verified.
     func verificationDue() {
         waiting = nil
         prove()
@@ -214,7 +217,7 @@ extension ForwardingExchange {
 
     private func prove() {
         guard let route, let device, let enforcement = gateway.enforcement else { return }
-        // The loop's clock stands still within an event, and this is the most of it.
+        // The loop's clock does not advance within an event, and verification takes most of this one.
         let began = Instant.now
         let verdict = enforcement.verify(head, headBytes.readable, by: device, app: app, route: route)
         timings.verification = .now - began
@@ -222,7 +225,7 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
-            // The counter is not spent yet: the same proof may come again, while it is fresh.
+            // The counter is not spent yet: the same proof may be sent again while it is fresh.
             if let shortage = gateway.upstreams[gateway.routes.routes[route].upstream].shortage {
                 isUpstreamAsked = true
                 return deny(refusal(for: shortage))
@@ -230,7 +233,8 @@ extension ForwardingExchange {
             guard takePlace() else { return }
             if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof
-            // Content may take its time to come, and the counter is spent after it: the proof must still be good then.
+            // The counter is spent after the content has arrived, which may take time: the proof must still be valid
+            // then.
             let end = min(proof.end, connection.identity?.notAfter ?? 0)
             proofEnd = connection.loop.now + .seconds(max(0, end - WallClock.seconds))
             let isStreamed = gateway.routes.routes[route].body == .streamed && head.framing.hasContent
@@ -240,10 +244,10 @@ extension ForwardingExchange {
             } catch {
                 return deny(.internalError, error.description)
             }
-            // Not one byte is forwarded before the counter is durable.
+            // No byte is forwarded before the counter is durable.
             guard !isStreamed else { return spend() }
             stage = .collecting
-            // Only now: before, nobody knew who sends.
+            // Only now is the sender known.
             if head.expectsContinue, head.framing.hasContent { sendContinue() }
         }
     }
@@ -278,7 +282,7 @@ extension ForwardingExchange {
         }
     }
 
-    /// All content has come: denies the request if it is not what the proof says.
+    /// Compares the digest when all content has arrived, and denies the request if it does not match.
     func isContentProven() -> Bool {
         do throws(CryptographyError) {
             if try content?.verify() == true { return true }
@@ -291,7 +295,7 @@ extension ForwardingExchange {
 
     // MARK: - The counter
 
-    /// Denies the request if the proof has aged while the content came.
+    /// Denies the request if the proof expired while the content arrived.
     private func isProofGood() -> Bool {
         guard connection.loop.now >= proofEnd else { return true }
         deny(.proofStale, "the proof, its challenge or the certificate expired while the content arrived")
@@ -311,7 +315,7 @@ extension ForwardingExchange {
         }
     }
 
-    /// The counter's fate is known.
+    /// Called with the outcome of the commit.
     func counterDecided(_ outcome: CounterOutcome) {
         waiting = nil
         timings.commit = .now - phaseBegan
@@ -322,10 +326,10 @@ extension ForwardingExchange {
 
     // MARK: - Waiting
 
-    /// The registry has not answered for too long, or the turn of its proof has not come. What was spent stays so, and is not
-    /// forwarded when the registry answers after all.
+    /// Called when the registry has not answered in time, or the verification was not reached. A spent counter stays
+    /// spent, and the request is not forwarded if the registry answers later.
     func waitOverdue() {
-        // A proof is verified once the device is known, and the counter is spent in another stage.
+        // The proof is verified after the device is known, and the counter is spent in a later stage.
         let refusal =
             stage == .deciding && device != nil
             ? Refusal(.overloaded, "the queue of proofs to verify is full")
@@ -357,5 +361,101 @@ extension ForwardingExchange {
         }
         guard isSent else { return abort() }
         _ = sendEnd()
+    }
+}
+
+/// Denials.
+extension ForwardingExchange {
+    func deny(_ denial: Denial, _ detail: String? = nil) { deny(Refusal(denial, detail)) }
+
+    func deny(_ excess: RateExcess) { deny(Refusal(excess)) }
+
+    func deny(_ refusal: Refusal) {
+        noteBegunConnection()
+        call.cancel()
+        stopWaiting()
+        // The log keeps the denial that the client received. The reason why an upstream's response was cut off goes
+        // to the log only.
+        if !isAnswered || !isRefused { self.refusal = refusal }
+        stage = .answered
+        if decision == nil { decision = .denied }
+        content = nil
+        let denial = refusal.denial
+        guard !isAnswered, let status = denial.status else { return abort() }
+        // A client that does not read makes the denial wait: it waits without the head.
+        defer { letGoOfHead() }
+        // Everybody can make a key and connect with it. Each unknown key must cost at least a handshake.
+        let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
+        guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
+        let length = gateway.denials.contentLength(of: refusal)
+        let isHead = head.method == .head
+        let isSent = sendHead(
+            status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
+        ) { output in
+            output.appendField("Content-Type", "application/json")
+            appendFields(of: refusal, to: &output)
+        }
+        guard isSent else { return abort() }
+        if !isHead {
+            var body = ByteBuffer(pool: gateway.pool)
+            gateway.denials.append(refusal, trace.id, to: &body)
+            guard sendContent(body.readable) == body.count else { return abort() }
+        }
+        _ = sendEnd()
+    }
+
+    private func letGoOfHead() {
+        noteDisclosed()
+        dropHead()
+    }
+
+    /// gRPC does not exist over HTTP/1.1, whatever the media type.
+    private var isGRPC: Bool { version == .http2 && GRPCCall.isMeant(by: head, headBytes.readable) }
+
+    /// Sends gRPC's Trailers-Only response: a head that ends the stream, because libraries ignore content. They use
+    /// `grpc-status` if there is one, so the HTTP status can stay the same for intermediaries.
+    private func denyCall(_ status: UInt16, _ refusal: Refusal, isLast: Bool) {
+        let isSent = sendHead(status, content: .none, isLast: isLast) { output in
+            output.appendField("Content-Type", "application/grpc")
+            gateway.denials.appendFields(of: refusal, trace.id, to: &output)
+            // gRFC A6: no retry, no hedging. A library would send the same proof again, whose counter may be spent.
+            if proof != nil { output.appendField("grpc-retry-pushback-ms", "-1") }
+            appendFields(of: refusal, to: &output)
+        }
+        guard isSent else { return abort() }
+        _ = sendEnd()
+    }
+
+    private func appendFields(of refusal: Refusal, to output: inout ByteBuffer) {
+        let denial = refusal.denial
+        output.appendField("Cache-Control", "no-store")
+        gateway.appendDate(to: &output)
+        refusal.excess?.append(to: &output)
+        // RFC 9110 section 10.2.3. The duration of a busy upstream or a failed registry is unknown.
+        switch denial {
+        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable:
+            output.appendField("Retry-After", decimal: 1)
+        default: break
+        }
+        if denial == .webSocketVersion {
+            // RFC 6455 section 4.4; RFC 9110 section 15.5.22.
+            output.appendField("Sec-WebSocket-Version", "13")
+            output.appendField("Upgrade", "websocket")
+            output.appendField("Connection", "Upgrade")
+        }
+        if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
+        if denial.asksForProof {
+            // RFC 9110 section 15.5.2: a 401 names a scheme; Accept-Signature states what to sign.
+            output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
+            // A stranger cannot use it, and its contents depend on the request.
+            if !isStranger { gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route) }
+        } else {
+            appendDueChallenge(to: &output)
+        }
+    }
+
+    private var allowedMethods: [UInt8] {
+        // Only the gateway's own endpoint has no route.
+        route.map { gateway.routes.allow(at: $0) } ?? ChallengeEndpoint.methods
     }
 }

@@ -8,14 +8,16 @@ internal import Server
 internal import Upstream
 internal import Vocabulary
 
-/// A request that asks for a WebSocket, and the tunnel that it becomes.
+/// A request that asks for a WebSocket, and its tunnel.
 ///
-/// It is decided as any other request. The tunnel opens when the service has answered with a valid 101, never on the client's
-/// word: what the client sends before waits unread, and is never taken for a request.
+/// It is decided as any other request. The tunnel opens when the service has answered with a valid 101: what the
+/// client sends before waits unread, and is never taken for a request.
 extension ForwardingExchange {
     // MARK: - Opening
 
-    /// Reads the handshake, where the route lets WebSockets through. - Returns: false if the request is denied.
+    /// Reads the handshake, where the route permits WebSockets.
+    ///
+    /// - Returns: False if the request is denied.
     func readHandshake() -> Bool {
         let handshake = WebSocketHandshake(head, headBytes.readable)
         guard handshake != .none else { return true }
@@ -34,10 +36,12 @@ extension ForwardingExchange {
         return false
     }
 
-    /// Nothing that the client has sent behind the request may be taken for another one. On a stream nothing could be.
+    /// Whether what the client has sent after the request must not be read as another one. On a stream it cannot be.
     var isUpgradeAsked: Bool { tunnelling.isAsked && version != .http2 }
 
-    /// Takes a place for the WebSocket that the request asks for. - Returns: false if there is none, and the request is denied.
+    /// Takes a place for the WebSocket.
+    ///
+    /// - Returns: False if there is none, and the request is denied.
     func takeTunnelPlace() -> Bool {
         guard let route else { return true }
         let place = TunnelPlace(
@@ -51,7 +55,9 @@ extension ForwardingExchange {
         return true
     }
 
-    /// The service has switched protocols. - Returns: nil if the request is a tunnel now; what is wrong otherwise.
+    /// Opens the tunnel after the service has switched protocols.
+    ///
+    /// - Returns: The failure; nil if the request is a tunnel now.
     func switched(_ response: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? {
         guard let key = tunnelling.key, !isAnswered else { return .unexpectedUpgrade }
         let accept: [UInt8]
@@ -63,7 +69,7 @@ extension ForwardingExchange {
         if let fault = WebSocketAnswerFault(response, bytes, accept: accept.span) { return .upgradeInvalid(fault) }
         timings.upstream = connection.loop.now - phaseBegan
         phases.upstream = phaseBegan
-        // An open tunnel does not keep its head.
+        // An open tunnel releases its head.
         noteDisclosed()
         let isOpen = openTunnel { output in
             if version != .http2 {
@@ -74,7 +80,7 @@ extension ForwardingExchange {
         }
         guard isOpen else { return .malformed(.headTooLarge) }
         stage = .tunnel
-        // All of it has been sent: what makes room from now on makes it for the tunnel.
+        // It was sent completely: room from now on is for the tunnel.
         content = nil
         gateway.upstreamAnswered(route)
         gateway.tunnelOpened()
@@ -85,7 +91,9 @@ extension ForwardingExchange {
 
     // MARK: - Bytes
 
-    /// - Returns: how much of what the client has sent was taken.
+    /// Forwards bytes of the client.
+    ///
+    /// - Returns: How many were taken.
     func passOn(_ bytes: Span<UInt8>) -> Int {
         guard let carrier = call.carrier else { return bytes.count }
         let taken = carrier.write(prefixOf: bytes)
@@ -94,7 +102,9 @@ extension ForwardingExchange {
         return taken
     }
 
-    /// - Returns: how much of what the service has sent was taken.
+    /// Forwards bytes of the service.
+    ///
+    /// - Returns: How many were taken.
     func passBack(_ bytes: Span<UInt8>) -> Int {
         let taken = sendContent(bytes)
         if stage == .tunnel { gateway.tunnelMoved(taken, toService: false) }
@@ -103,7 +113,7 @@ extension ForwardingExchange {
 
     // MARK: - Ending
 
-    /// The first cause counts: what follows from it says no more.
+    /// Records the cause of the end; only the first counts.
     func noteTunnelEnd(_ end: TunnelEnd) {
         if tunnelling.end == nil { tunnelling.end = end }
     }
@@ -118,7 +128,7 @@ extension ForwardingExchange {
         _ = sendEnd()
     }
 
-    /// Asks the registry whether the client may go on.
+    /// Asks the registry whether the client may continue.
     func confirmStanding() {
         guard stage == .tunnel, waiting == nil, let enforcement = gateway.enforcement else { return }
         let lookup = lookUp(in: enforcement)
@@ -126,7 +136,7 @@ extension ForwardingExchange {
         judgeTunnel(by: lookup)
     }
 
-    /// As every request of the route would be judged.
+    /// Judges the tunnel like a request of its route.
     func judgeTunnel(by lookup: DeviceLookup) {
         guard let enforcement = gateway.enforcement, let route else { return }
         let judged = gateway.routes.routes[route]
@@ -141,7 +151,7 @@ extension ForwardingExchange {
         endTunnel()
     }
 
-    /// The connection to the client is gone.
+    /// Called when the connection to the client has gone.
     func tunnelAbandoned() {
         if connection.isBarred {
             noteTunnelEnd(.denied)
@@ -151,11 +161,11 @@ extension ForwardingExchange {
         isAborted = tunnelling.end == .clientLost
     }
 
-    /// To be said once, when a tunnel, or a request for one, has ended.
+    /// Ends a tunnel, or a request for one. Called once.
     func leaveTunnel() {
         if stage == .tunnel {
-            // A service whose client closed in order, or was made to, receives an orderly end; if the client is lost,
-            // the service sees the connection break.
+            // If the client closed in order, or was made to, the service receives an orderly end. If the client was
+            // lost, the connection to the service is cut.
             if tunnelling.end != .clientLost { call.carrier?.finishSending() }
             gateway.enforcement?.tunnels.leave(self)
             gateway.tunnelEnded(tunnelling.end ?? .client)
@@ -164,15 +174,27 @@ extension ForwardingExchange {
     }
 }
 
-/// What an exchange knows of a WebSocket that its request asks for.
-struct Tunnelling {
-    /// The request asks for one, well-formed or not, on a route where it may.
-    var isAsked = false
-    /// Of a well-formed handshake.
-    var key: WebSocketKey?
-    /// That the certificate is bound to, whatever the route demands.
-    var device: DeviceID?
-    /// Its place among the limited number of tunnels.
-    var place: TunnelPlace?
-    var end: TunnelEnd?
+/// The tunnels of one generation whose clients the registry is asked about: a tunnel has no next request that would
+/// be judged by later revocations.
+final class OpenTunnels {
+    private var tunnels: [ObjectIdentifier: ForwardingExchange] = [:]
+
+    func enter(_ tunnel: ForwardingExchange) { tunnels[ObjectIdentifier(tunnel)] = tunnel }
+
+    func leave(_ tunnel: ForwardingExchange) { tunnels[ObjectIdentifier(tunnel)] = nil }
+
+    /// Checks all tunnels. Called once a second: a lookup in memory costs less than a microsecond.
+    func confirm() {
+        // A copy, because a tunnel that ends leaves.
+        for tunnel in Array(tunnels.values) { tunnel.confirmStanding() }
+    }
+
+    /// Checks the tunnels of these mTLS keys.
+    func confirm(_ keys: [KeyID]) {
+        guard !tunnels.isEmpty else { return }
+        let meant = Set(keys)
+        for tunnel in Array(tunnels.values) where tunnel.connection.identity?.keyID.map(meant.contains) == true {
+            tunnel.confirmStanding()
+        }
+    }
 }
