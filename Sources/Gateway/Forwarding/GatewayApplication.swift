@@ -28,7 +28,7 @@ package final class GatewayApplication: Application {
     /// Nil if requests are not logged.
     let log: AccessLog?
     /// The log of other events: the same log, or another if requests are not logged.
-    private(set) var events: AccessLog?
+    private let events: AccessLog
     /// Nil if spans are not exported.
     let spans: RequestSpans?
     private let metrics: WorkerMetrics
@@ -58,36 +58,61 @@ package final class GatewayApplication: Application {
     private var traces: TraceGenerator
     private var clock = ClockText()
 
-    init(
-        routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, ports: [[UInt16]],
-        denials: DenialResponses,
-        continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
-        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, events: AccessLog?,
-        spans: RequestSpans?, sample: UInt64?, metrics: WorkerMetrics,
-        library: LibraryContext, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
-    ) {
+    /// Makes the application of a worker from a configuration.
+    ///
+    /// - Parameters:
+    ///   - shared: The counts of the process.
+    ///   - log: The destination of requests and other events.
+    ///   - exporter: Needed if spans are exported.
+    ///   - metrics: The worker's metrics, for all its generations.
+    package init(
+        _ settings: Settings, loop: Loop, pool: BufferPool, library: LibraryContext, shared: SharedLimits,
+        log: LogWriter, exporter: SpanExporter?, metrics: WorkerMetrics
+    ) throws(CryptographyError) {
+        // The table has its own order.
+        let routes = RouteTable(settings.routes.map(\.unshared))
+        var upstreams: [UpstreamPool] = []
+        for upstream in settings.upstreams {
+            upstreams.append(
+                try UpstreamPool(
+                    loop: loop, buffers: pool, settings: upstream,
+                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library))
+        }
+        let names = routes.routes.map(\.name)
+        let servers = settings.upstreams.map { ($0.name, $0.servers.map(\.name)) }
+        events = AccessLog(
+            loop: loop, writer: log, settings: settings.accessLog, routes: names, upstreams: servers,
+            listeners: settings.listeners)
+        self.log = settings.accessLog.hasRequests ? events : nil
+        var sample: UInt64?
+        if let tracing = settings.tracing, let exporter {
+            let queue = SpanQueue(loop: loop, exporter: exporter, budget: metrics.spans, limits: tracing.limits)
+            spans = RequestSpans(queue, routes: names, upstreams: servers, listeners: settings.listeners)
+            sample = tracing.sample
+        } else {
+            spans = nil
+        }
+        traces = TraceGenerator(sample: sample)
+        continuesTraces = !settings.strippedFields.contains("traceparent")
+        upstreamRequest = UpstreamRequest(
+            policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields))
+        denials = DenialResponses(uriPrefix: settings.denialURI)
+        // Copies without memory shared with other threads.
+        ports = settings.ports.map { $0.map(\.self) }
+        limiter = settings.rates.isNone ? nil : RateLimiter(settings.rates, routes: names, shared: shared)
+        sourceLimits = settings.sourceLimits
+        tunnelLimits = settings.tunnelLimits
+        clientLimits = settings.clientLimits
+        keptClientShares = Borrowable(ClientShares(limit: settings.clientLimits.requests))
+        streams = ClientShares(limit: settings.clientLimits.streams)
+        routePlaces = names.map { metrics.counts.placeOfRoute($0) }
+        upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         self.routes = routes
         self.upstreams = upstreams
-        self.upstreamRequest = upstreamRequest
-        self.ports = ports
-        self.denials = denials
-        self.continuesTraces = continuesTraces
         self.pool = pool
-        self.limiter = limiter
-        self.sourceLimits = sourceLimits
         self.shared = shared
-        self.log = log
-        self.events = events
-        self.spans = spans
-        traces = TraceGenerator(sample: sample)
         self.metrics = metrics
         self.library = library
-        self.tunnelLimits = tunnelLimits
-        self.clientLimits = clientLimits
-        keptClientShares = Borrowable(ClientShares(limit: clientLimits.requests))
-        streams = ClientShares(limit: clientLimits.streams)
-        routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
-        upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
         for (place, upstream) in upstreams.enumerated() {
             upstream.onHealthChange = { [unowned self] server, change in
@@ -143,7 +168,6 @@ package final class GatewayApplication: Application {
             event: "connection_refused", denial: denial, detail: RefusalDetail.of(refusal, connection.identity))
         entry.listener = connection.listener
         recent.add(RecentDecision(entry, at: WallClock.microseconds, from: connection.peer))
-        guard let events else { return }
         entry.client = events.client(connection.peer)
         entry.serverName = connection.serverName?.bytes
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
@@ -164,7 +188,7 @@ package final class GatewayApplication: Application {
 
     package override func acceptingPaused(errno: Int32) {
         metrics.counts.acceptingPaused()
-        events?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
+        events.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
 
     /// The latest decisions, for operators who watch the gateway.
@@ -291,7 +315,6 @@ extension ConnectionRefusal {
     }
 }
 
-/// The life of the application of a worker, made from a configuration.
 extension GatewayApplication {
     /// The settings for requests, the same for all workers.
     package struct Settings: Sendable {
@@ -339,51 +362,6 @@ extension GatewayApplication {
         }
     }
 
-    /// - Parameters:
-    ///   - shared: The counts of the process.
-    ///   - log: The destination of requests and other events.
-    ///   - exporter: Needed if spans are exported.
-    ///   - metrics: The worker's metrics, for all its generations.
-    package convenience init(
-        _ settings: Settings, loop: Loop, pool: BufferPool, library: LibraryContext, shared: SharedLimits,
-        log: LogWriter, exporter: SpanExporter?, metrics: WorkerMetrics
-    ) throws(CryptographyError) {
-        // The table has its own order.
-        let routes = RouteTable(settings.routes.map(\.unshared))
-        var upstreams: [UpstreamPool] = []
-        for upstream in settings.upstreams {
-            upstreams.append(
-                try UpstreamPool(
-                    loop: loop, buffers: pool, settings: upstream,
-                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library))
-        }
-        let names = routes.routes.map(\.name)
-        let servers = settings.upstreams.map { ($0.name, $0.servers.map(\.name)) }
-        let events = AccessLog(
-            loop: loop, writer: log, settings: settings.accessLog, routes: names, upstreams: servers,
-            listeners: settings.listeners)
-        var spans: RequestSpans?
-        if let tracing = settings.tracing, let exporter {
-            let queue = SpanQueue(loop: loop, exporter: exporter, budget: metrics.spans, limits: tracing.limits)
-            spans = RequestSpans(queue, routes: names, upstreams: servers, listeners: settings.listeners)
-        }
-        self.init(
-            routes: routes, upstreams: upstreams,
-            upstreamRequest: UpstreamRequest(
-                policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields)),
-            // Copies without memory shared with other threads.
-            ports: settings.ports.map { $0.map(\.self) },
-            denials: DenialResponses(uriPrefix: settings.denialURI),
-            continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
-            limiter: settings.rates.isNone
-                ? nil : RateLimiter(settings.rates, routes: routes.routes.map(\.name), shared: shared),
-            sourceLimits: settings.sourceLimits, shared: shared,
-            log: settings.accessLog.hasRequests ? events : nil, events: events, spans: spans,
-            sample: spans == nil ? nil : settings.tracing?.sample, metrics: metrics, library: library,
-            tunnelLimits: settings.tunnelLimits,
-            clientLimits: settings.clientLimits)
-    }
-
     /// Enables the check of devices and proofs. Called before anything is accepted.
     ///
     /// - Parameter barred: Called with the mTLS keys whose open connections are to be closed, for the life of the
@@ -400,7 +378,6 @@ extension GatewayApplication {
 
     /// Logs that a worker has begun or ceased to use a server.
     private func serverHealthChanged(upstream: Int, server: String, _ change: ServerHealthChange) {
-        guard let events else { return }
         var entry =
             switch change {
             case .ejected(let span, let failure):
@@ -433,7 +410,7 @@ extension GatewayApplication {
 
     /// Releases logs, spans and connections when nothing is in flight.
     package func close() {
-        events?.finish()
+        events.finish()
         spans?.finish()
         for upstream in upstreams { upstream.close() }
     }
