@@ -74,13 +74,20 @@ let package = Package(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
 
-        // Devices, bindings and counters: durable, and answered from memory.
+        // Devices, bindings and counters, answered from memory; the witness of a store; one module for each store.
+        .target(name: "Registry", dependencies: ["EventLoop", "Vocabulary"], swiftSettings: settings),
         .target(
-            name: "Registry",
+            name: "RevocationJournal", dependencies: ["EventLoop", "Registry", "Vocabulary"], swiftSettings: settings),
+        .target(
+            name: "RegistrySQLite",
             dependencies: [
-                "CLibpq", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                "EventLoop", "Registry", "RevocationJournal", "Vocabulary",
+                .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
+            swiftSettings: settings),
+        .target(
+            name: "RegistryPostgreSQL",
+            dependencies: ["CLibpq", "EventLoop", "Registry", "RevocationJournal", "Vocabulary"],
             swiftSettings: settings),
 
         // What is counted, and Prometheus' way to say it.
@@ -110,7 +117,10 @@ let package = Package(
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
-            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS", "Vocabulary"],
+            dependencies: [
+                "Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistryPostgreSQL", "RegistrySQLite",
+                "RevocationJournal", "Server", "TLS", "Vocabulary",
+            ],
             // The page is part of the program: no file to be found, or exchanged, when it runs.
             resources: [.embedInCode("Page/Resources")], swiftSettings: memorySafe),
 
@@ -130,7 +140,8 @@ let package = Package(
             dependencies: [
                 "Administration", "Attestation", "Bytes", "CLandlock", "CLinux", "Challenges", "Cryptography",
                 "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry",
-                "Server", "TLS", "Tracing", "Upstream", "Vocabulary",
+                "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Tracing", "Upstream",
+                "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -138,14 +149,14 @@ let package = Package(
             name: "attestgate",
             dependencies: [
                 "Administration", "Attestation", "CLinux", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP",
-                "Lifecycle", "Registry", "Vocabulary",
+                "Lifecycle", "Registry", "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings, linkerSettings: hardening),
 
         // The gateway with commits that do not outlive a power cut: a test shows that it notices.
         .executableTarget(
-            name: "attestgate-undurable", dependencies: ["GatewayConfiguration", "Lifecycle", "Registry"],
+            name: "attestgate-undurable", dependencies: ["GatewayConfiguration", "Lifecycle", "RegistrySQLite"],
             path: "Tests/Undurable", swiftSettings: settings),
 
         // The client side, for apps: no system library below it. On Apple's systems CryptoKit is the cryptography.
@@ -193,7 +204,7 @@ let package = Package(
             name: "attestgate-micro",
             dependencies: [
                 "Attestation", "Bytes", "CAllocations", "CNghttp2", "COpenSSL", "Challenges", "Cryptography",
-                "DeviceSimulator", "EventLoop", "HTTP", "Registry", "RequestProof", "Vocabulary",
+                "DeviceSimulator", "EventLoop", "HTTP", "Registry", "RegistrySQLite", "RequestProof", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-micro", swiftSettings: settings),
@@ -229,8 +240,7 @@ let package = Package(
             name: "EnrolmentTests",
             dependencies: [
                 "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Enrolment", "EventLoop", "Metrics",
-                "Registry",
-                "Server", "TestVectors", "Upstream", "Vocabulary",
+                "Registry", "RegistrySQLite", "Server", "TestVectors", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
@@ -255,7 +265,8 @@ let package = Package(
         .testTarget(
             name: "RegistryTests",
             dependencies: [
-                "Chance", "Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                "Chance", "EventLoop", "Registry", "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal",
+                "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -265,9 +276,8 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "Server",
-                "TestVectors",
-                "Vocabulary",
+                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistrySQLite",
+                "Server", "TestVectors", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(

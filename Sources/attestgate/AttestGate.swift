@@ -3,7 +3,8 @@ internal import Cryptography
 internal import EventLoop
 internal import HTTP
 internal import Lifecycle
-internal import Registry
+internal import RegistryPostgreSQL
+internal import RegistrySQLite
 
 /// The command line: argument parsing, then one call.
 @main
@@ -47,8 +48,8 @@ private enum BuildInformation {
             ["OpenSSL", OpenSSLVersion.text],
             ["libevent", LibeventVersion.text],
             ["nghttp2", NGHTTP2Version.text],
-            ["SQLite", StoreVersions.sqlite],
-            ["libpq", StoreVersions.libpq],
+            ["SQLite", RegistryStore.sqliteVersion],
+            ["libpq", PostgreSQLSettings.libpqVersion],
         ]
         return (["attestgate \(GatewayVersion.text)"] + Columns.aligned(rows)).joined(separator: "\n")
     }

@@ -3,7 +3,8 @@ internal import ArgumentParser
 internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
-internal import Registry
+internal import RegistryPostgreSQL
+internal import RevocationJournal
 internal import Synchronization
 
 struct Check: ParsableCommand {

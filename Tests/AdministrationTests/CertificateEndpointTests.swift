@@ -5,6 +5,7 @@ import Vocabulary
 
 @testable import Administration
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("The certificates for revocation lists")
 struct CertificateEndpointTests {

@@ -1,5 +1,6 @@
 import Foundation
 import Registry
+import RegistrySQLite
 import TestVectors
 import Testing
 import Vocabulary

@@ -7,6 +7,7 @@ import Vocabulary
 
 @testable import Administration
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Backups through the administration")
 struct ExportReaderTests {

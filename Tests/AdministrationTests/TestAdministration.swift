@@ -7,6 +7,7 @@ import Vocabulary
 
 @testable import Administration
 @testable import Registry
+@testable import RegistrySQLite
 @testable import Server
 
 /// A registry in a temporary directory, with its administration served on a thread.

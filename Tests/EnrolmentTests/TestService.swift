@@ -9,6 +9,7 @@ import Vocabulary
 
 @testable import Enrolment
 @testable import Registry
+@testable import RegistrySQLite
 @testable import Server
 
 /// The endpoints on a Unix socket without TLS, with their own registry, on the test's loop.

@@ -2,6 +2,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Enrolment: admission")
 struct AdmissionTests {

@@ -2,6 +2,7 @@ import Chance
 import Testing
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("The bounded cache")
 struct ClockCacheTests {

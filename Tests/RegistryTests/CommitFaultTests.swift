@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Commits with a failing operation")
 struct CommitFaultTests {

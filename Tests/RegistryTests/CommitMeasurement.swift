@@ -5,6 +5,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// What durable counters cost. Prints, and promises nothing: run it in a release build with `ATTESTGATE_MEASURE=1`.
 @Suite("Measurement", .serialized, .enabled(if: ProcessInfo.processInfo.environment["ATTESTGATE_MEASURE"] != nil))

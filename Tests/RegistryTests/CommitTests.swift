@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("The store: counters")
 struct CommitTests {

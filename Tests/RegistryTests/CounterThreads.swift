@@ -5,6 +5,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// One of several threads that spend the values of one device as they are drawn, in strict mode: a few at a time, so that
 /// accepting and committing of different threads overlap.

@@ -5,6 +5,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("The registry of a process")
 struct DeviceRegistryTests {

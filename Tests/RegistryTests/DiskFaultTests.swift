@@ -7,6 +7,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
 @Suite("Stores on a failing disk")

@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 /// Every write of an enrolment is made to fail in turn, by a trigger in the file.
 @Suite("Enrolment with a failing store")

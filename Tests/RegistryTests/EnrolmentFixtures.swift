@@ -1,6 +1,7 @@
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 extension Fixture {
     /// A fingerprint that is different for each number and kind.

@@ -6,6 +6,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 @Suite("Enrolment in the registry of a process")
 struct EnrolmentRegistryTests {

@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// A directory for one test, removed with it.
 final class Scratch {

@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Enrolment: key binding")
 struct KeyBindingTests {

@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 @Suite("Migration of older files")
 struct MigrationTests {

@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
 @Suite("Stores after a power cut")

@@ -6,6 +6,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 @Suite("The registry with a failing store")
 struct RegistryFailureTests {

@@ -2,6 +2,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("The store: devices and bindings")
 struct RegistryStoreTests {

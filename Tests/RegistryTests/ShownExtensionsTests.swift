@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Extensions shown by a key")
 struct ShownExtensionsTests {

@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("A failing store")
 struct StoreFailureTests {

@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// A worker in one thread of a test: a loop, a client, and the events it received from the registry.
 final class TestWorker {

@@ -1,6 +1,6 @@
 internal import GatewayConfiguration
 internal import Lifecycle
-internal import Registry
+internal import RegistrySQLite
 
 /// `attestgate run` with less than `synchronous=FULL` forced upon the registry's file. Commits then return before they are
 /// durable, which no crash of a process shows, only a trace of its system calls.

@@ -60,7 +60,7 @@ extension DeviceAdministration {
 /// The source of the pages.
 private enum ExportSource {
     case gateway(AdministrationClient)
-    case atRest(RegistryAtRest)
+    case atRest(any RegistryAtRest)
 
     func page(from cursor: ExportCursor) throws(DeviceAdministrationError) -> ExportPageDocument {
         switch self {

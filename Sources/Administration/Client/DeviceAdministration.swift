@@ -2,6 +2,9 @@ public import Cryptography
 internal import EventLoop
 internal import Foundation
 public import Registry
+public import RegistryPostgreSQL
+internal import RegistrySQLite
+public import RevocationJournal
 public import Vocabulary
 
 /// Operations of the command line on the registry and its devices, through a running gateway or directly on the
@@ -244,12 +247,12 @@ extension DeviceAdministration {
     ///
     /// - Parameter isLoading: Whether it is for an import, which creates a missing registry.
     /// - Returns: nil if its file is in use.
-    func openAtRest(isLoading: Bool) throws(DeviceAdministrationError) -> RegistryAtRest? {
+    func openAtRest(isLoading: Bool) throws(DeviceAdministrationError) -> (any RegistryAtRest)? {
         guard let database else {
-            return try open(creating: isLoading, isLoading: isLoading).map { RegistryAtRest($0) }
+            return try open(creating: isLoading, isLoading: isLoading)
         }
         do throws(StoreOpenError) {
-            return try RegistryAtRest(database, isLoading: isLoading)
+            return try DatabaseAtRest(database, isLoading: isLoading)
         } catch {
             throw .store(error.description)
         }

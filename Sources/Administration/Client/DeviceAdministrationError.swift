@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Registry
+internal import RegistrySQLite
 
 /// The reason why a command failed.
 public enum DeviceAdministrationError: Error, Equatable, Sendable {

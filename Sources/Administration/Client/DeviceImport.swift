@@ -1,4 +1,5 @@
 internal import Registry
+internal import RegistrySQLite
 
 /// The progress of an import.
 public struct DeviceImportTally: Equatable, Sendable, Encodable {

@@ -7,7 +7,8 @@ public import GatewayConfiguration
 internal import Glibc
 internal import HTTP
 internal import Policy
-package import Registry
+internal import Registry
+package import RegistrySQLite
 internal import Server
 internal import TLS
 internal import Upstream

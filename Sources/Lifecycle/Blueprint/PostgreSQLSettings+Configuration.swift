@@ -1,6 +1,6 @@
 internal import Cryptography
 public import GatewayConfiguration
-public import Registry
+public import RegistryPostgreSQL
 
 extension PostgreSQLSettings {
     /// Converts the settings of the conf file.

@@ -5,6 +5,7 @@ internal import GatewayConfiguration
 internal import Glibc
 internal import Policy
 internal import Registry
+internal import RegistryPostgreSQL
 internal import TLS
 
 /// Checks of what a conf file names, before anything starts: TLS, certificates, and the files that the gateway writes.

@@ -5,6 +5,9 @@ internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
 internal import Registry
+internal import RegistryPostgreSQL
+internal import RegistrySQLite
+internal import RevocationJournal
 internal import Synchronization
 
 /// Opens the registry together with its secret.

@@ -1,4 +1,4 @@
-internal import EventLoop
+package import EventLoop
 public import Vocabulary
 
 /// A line of an export, in a form that every store can write and read. Times are in seconds since 1970-01-01T00:00:00Z.
@@ -45,7 +45,7 @@ public struct ExportHead: Equatable, Sendable {
     ///
     /// A token that was used before the export expires within an hour after it. A later value comes from a clock that
     /// was ahead.
-    func tokensRefused(at time: Int64) -> Int64 {
+    package func tokensRefused(at time: Int64) -> Int64 {
         min(tokensRemoved, max(self.time, time) + SingleUse.longestTokenLife)
     }
 
@@ -71,8 +71,26 @@ public struct ExportedDevice: Equatable, Sendable {
     public var attestation: ExportedAttestation?
     public var receipt: ExportedReceipt?
 
+    package init(
+        identity: DeviceIdentity, registeredAt: Int64, activatedAt: Int64? = nil, approvedAt: Int64? = nil,
+        revokedAt: Int64? = nil, subject: Fingerprint? = nil, shown: ShownExtensions, window: CounterWindow,
+        bindings: [ExportedBinding], attestation: ExportedAttestation? = nil, receipt: ExportedReceipt? = nil
+    ) {
+        self.identity = identity
+        self.registeredAt = registeredAt
+        self.activatedAt = activatedAt
+        self.approvedAt = approvedAt
+        self.revokedAt = revokedAt
+        self.subject = subject
+        self.shown = shown
+        self.window = window
+        self.bindings = bindings
+        self.attestation = attestation
+        self.receipt = receipt
+    }
+
     /// The approximate size of the line in characters.
-    var weight: Int { 1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) }
+    package var weight: Int { 1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) }
 }
 
 public struct ExportedBinding: Equatable, Sendable {
@@ -80,6 +98,13 @@ public struct ExportedBinding: Equatable, Sendable {
     public let createdAt: Int64
     public let endsAt: Int64?
     public let endedAt: Int64?
+
+    package init(key: KeyID, createdAt: Int64, endsAt: Int64?, endedAt: Int64?) {
+        self.key = key
+        self.createdAt = createdAt
+        self.endsAt = endsAt
+        self.endedAt = endedAt
+    }
 }
 
 public struct ExportedAttestation: Equatable, Sendable {
@@ -88,6 +113,12 @@ public struct ExportedAttestation: Equatable, Sendable {
     /// The system version in the attestation. Nil if the attestation has none, and in exports of versions that did not
     /// keep it.
     public var systemVersion: SystemVersion?
+
+    package init(digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil) {
+        self.digest = digest
+        self.certificateKey = certificateKey
+        self.systemVersion = systemVersion
+    }
 }
 
 /// A receipt with the state of its refresh.
@@ -95,6 +126,12 @@ public struct ExportedReceipt: Equatable, Sendable {
     public let content: [UInt8]
     public let riskMetric: UInt32?
     public let refresh: ReceiptRefresh
+
+    package init(content: [UInt8], riskMetric: UInt32?, refresh: ReceiptRefresh) {
+        self.content = content
+        self.riskMetric = riskMetric
+        self.refresh = refresh
+    }
 }
 
 /// An issued certificate. It has its own line, because a device may have any number of them.
@@ -103,6 +140,12 @@ public struct ExportedCertificate: Equatable, Sendable {
     /// The key of the binding that the certificate was issued for.
     public let key: KeyID
     public let notAfter: Int64
+
+    package init(serial: CertificateSerial, key: KeyID, notAfter: Int64) {
+        self.serial = serial
+        self.key = key
+        self.notAfter = notAfter
+    }
 }
 
 public struct BarredKey: Equatable, Sendable {
@@ -110,8 +153,14 @@ public struct BarredKey: Equatable, Sendable {
     public let kind: BarredKeyKind
     public let barredAt: Int64
 
+    package init(key: KeyID, kind: BarredKeyKind, barredAt: Int64) {
+        self.key = key
+        self.kind = kind
+        self.barredAt = barredAt
+    }
+
     /// The sort key of a barred key.
-    var place: [UInt8] { key.bytes + kind.rawValue.utf8 }
+    package var place: [UInt8] { key.bytes + kind.rawValue.utf8 }
 }
 
 /// The last line of an export, which detects a truncated file.
@@ -227,13 +276,19 @@ public struct ExportPage: Equatable, Sendable {
     /// The start of the next page. Nil after the last page.
     public let next: ExportCursor?
 
+    package init(store: RandomID, records: [ExportRecord], next: ExportCursor?) {
+        self.store = store
+        self.records = records
+        self.next = next
+    }
+
     /// The maximum number of rows in a page.
     public static let rows = 256
     /// The approximate size in characters after which a page ends. Devices may have receipts of 16 KiB and many
     /// bindings.
-    static let weight = 1 << 20
+    package static let weight = 1 << 20
     /// The maximum time for reading a page, because a page delays counters.
-    static let time = TimeSpan.milliseconds(2)
+    package static let time = TimeSpan.milliseconds(2)
 }
 
 /// A position in an export.
@@ -241,31 +296,31 @@ public struct ExportCursor: Hashable, Sendable {
     public let section: ExportSection
     /// The row before the position. It is the device's number in eight bytes, or the sort key of the section's rows.
     /// Empty at the start of a section.
-    let after: [UInt8]
+    package let after: [UInt8]
 
     /// The start of the export, which includes the head.
     public static let start = ExportCursor(section: .devices, after: [])
 
-    init(section: ExportSection, after: [UInt8]) {
+    package init(section: ExportSection, after: [UInt8]) {
         self.section = section
         self.after = after
     }
 
     /// Creates the position after a section. Returns nil after the last section.
-    init?(behind section: ExportSection) {
+    package init?(behind section: ExportSection) {
         guard let next = section.next else { return nil }
         self.init(section: next, after: [])
     }
 
-    init(behind device: Int64) {
+    package init(behind device: Int64) {
         self.init(section: .devices, after: (0..<8).map { UInt8(truncatingIfNeeded: device >> (56 - 8 * $0)) })
     }
 
     /// The device before a position in the section of devices.
-    var device: Int64 { after.reduce(0) { $0 << 8 | Int64($1) } }
+    package var device: Int64 { after.reduce(0) { $0 << 8 | Int64($1) } }
 
     /// The key and the kind before a position in the section of barred keys.
-    var barred: (key: [UInt8], kind: String) {
+    package var barred: (key: [UInt8], kind: String) {
         (Array(after.prefix(32)), String(decoding: after.dropFirst(32), as: UTF8.self))
     }
 }

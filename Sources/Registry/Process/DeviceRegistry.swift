@@ -1,4 +1,4 @@
-internal import EventLoop
+package import EventLoop
 internal import Glibc
 internal import Synchronization
 public import Vocabulary
@@ -10,88 +10,27 @@ public final class DeviceRegistry: Sendable {
     let shared: RegistryShared
     private let thread: LoopThread
     private let clients = Atomic<Int>(0)
-    private let witnessHealth: WitnessHealth?
+    private let journalHealth: JournalHealth?
     /// Whether other processes may use the store at the same time, and draw epochs.
     private let isShared: Bool
 
     /// The store as it was opened. `RegistryEvent.identity` reports a later epoch.
     public let identity: StoreIdentity
 
-    /// Opens the store and starts its thread.
+    /// Starts the thread of an opened store.
     ///
     /// - Parameters:
-    ///   - creating: whether to create the file, with mode 0600, where there is none.
-    ///   - witness: what it is compared with first.
-    ///   - secret: what names in it are made with.
-    ///   - isHandover: whether challenges of the process that had the store before remain valid. A fresh epoch refuses them
-    ///     otherwise.
-    ///   - observe: called on the store's thread when the store fails and recovers.
-    public static func start(
-        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        isHandover: Bool = false, limits: RegistryLimits = RegistryLimits(),
-        observe: @escaping @Sendable (StoreEvent) -> Void
-    ) throws(StoreOpenError) -> DeviceRegistry {
-        try start(
-            path: path, creating: creating, witness: witness, secret: secret, isHandover: isHandover, limits: limits,
-            durability: .full, observe: observe)
-    }
-
-    /// The same, less durable than it promises: to show that tests notice.
-    package static func start(
-        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        isHandover: Bool = false, limits: RegistryLimits, durability: StoreOptions.Durability,
-        observe: @escaping @Sendable (StoreEvent) -> Void
-    ) throws(StoreOpenError) -> DeviceRegistry {
-        var options = StoreOptions()
-        options.recordLimit = limits.devices
-        options.durability = durability
-        return try start(
-            path: path, creating: creating, witness: witness, secret: secret, isHandover: isHandover, limits: limits,
-            options: options, observe: observe)
-    }
-
-    package static func start(
-        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
-        isHandover: Bool = false, limits: RegistryLimits, options: StoreOptions,
-        observe: @escaping @Sendable (StoreEvent) -> Void
-    ) throws(StoreOpenError) -> DeviceRegistry {
-        // Opened here, so that the caller learns what is wrong.
-        let store = try RegistryStore(path: path, creating: creating, options: options, witness: witness)
-        if let secret { try store.confirm(secret) }
-        if !isHandover { try store.beginEpoch() }
-        do {
-            return try DeviceRegistry(SQLiteBackend(store), witness, limits: limits, observe: observe)
-        } catch {
-            throw .failed(path: path, detail: "cannot start the store's thread: \(error)")
-        }
-    }
-
-    /// Opens the store in a PostgreSQL database, which other gateways may share, and starts its thread. Waits for the database.
-    ///
-    /// - Parameter observe: called on the store's thread when the store fails and recovers.
-    public static func start(
-        _ settings: PostgreSQLSettings, limits: RegistryLimits = RegistryLimits(),
-        observe: @escaping @Sendable (StoreEvent) -> Void
-    ) throws(StoreOpenError) -> DeviceRegistry {
-        var settings = settings
-        settings.limits.records = limits.devices
-        let store = try PostgreSQLStore(settings)
-        do {
-            return try DeviceRegistry(store, settings.witness, isShared: true, limits: limits, observe: observe)
-        } catch {
-            throw .failed(path: settings.name, detail: "cannot start the store's thread: \(error)")
-        }
-    }
-
-    private init(
-        _ store: sending any StoreBackend, _ witness: WitnessSettings?, isShared: Bool = false, limits: RegistryLimits,
+    ///   - journal: The health of the store's revocation journal. Nil without a journal.
+    ///   - observe: Called on the store's thread when the store fails and recovers.
+    package init(
+        _ store: sending any StoreBackend, journal: JournalHealth?, isShared: Bool = false, limits: RegistryLimits,
         observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(EventLoopError) {
-        witnessHealth = witness?.health
+        journalHealth = journal
         self.isShared = isShared
         identity = store.identity
         let shared = try RegistryShared(limits: limits, epoch: identity.epoch)
-        if witness?.health.hasDrawnEpoch == true {
+        if journal?.hasDrawnEpoch == true {
             shared.epochChange.store(WallClock.seconds, ordering: .relaxed)
         }
         self.shared = shared
@@ -136,7 +75,7 @@ public final class DeviceRegistry: Sendable {
     }
 
     /// Whether all revocations are in the revocation journal. Nil without a journal.
-    public var isJournalComplete: Bool? { witnessHealth?.isComplete }
+    public var isJournalComplete: Bool? { journalHealth?.isComplete }
 
     /// When all earlier challenges began to be refused, in seconds since 1970; nil if that was not since this process
     /// began, or only because it began.
@@ -177,5 +116,24 @@ private final class Handover: Sendable {
             store = nil
             return taken
         }
+    }
+}
+
+/// The completeness of the revocation journal, for other threads.
+package final class JournalHealth: Sendable {
+    private let complete = Atomic<Bool>(true)
+    private let drawn = Atomic<Bool>(false)
+
+    package init() {}
+
+    package var isComplete: Bool {
+        get { complete.load(ordering: .relaxed) }
+        set { complete.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Whether a fresh epoch was drawn when the store was opened.
+    package var hasDrawnEpoch: Bool {
+        get { drawn.load(ordering: .relaxed) }
+        set { drawn.store(newValue, ordering: .relaxed) }
     }
 }

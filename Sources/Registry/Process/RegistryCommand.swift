@@ -54,25 +54,6 @@ public enum RegistryReply: Equatable, Sendable {
     case exportPage(ExportPage)
 }
 
-extension RegistryCommand {
-    /// Returns the entries of the revocation journal for an operation that succeeded. The journal skips known entries.
-    ///
-    /// - Parameters:
-    ///   - reply: The reply to this command.
-    ///   - time: The time of the operation, in seconds since 1970-01-01T00:00:00Z.
-    func witnessEntries(for reply: RegistryReply, at time: Int64) -> [WitnessEntry] {
-        switch (self, reply) {
-        case (.register, .device(let details)), (.revoke, .device(let details)), (.restore, .device(let details)),
-            (.endBinding, .device(let details)):
-            WitnessEntry.all(of: details, at: time)
-        case (.bindKey, .keyBinding(.bound(let details, _))): WitnessEntry.all(of: details, at: time)
-        case (.revokeSubject(let subject), .revoked(let devices)):
-            [.barred(subject, at: time)] + devices.flatMap { WitnessEntry.all(of: $0, at: time) }
-        default: []
-        }
-    }
-}
-
 /// The selection of a device by an operator.
 public enum DeviceSelector: Sendable {
     case id(DeviceID)

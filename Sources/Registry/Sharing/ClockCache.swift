@@ -2,38 +2,49 @@
 /// skipped once, and a pinned entry is never evicted.
 ///
 /// Entries stay at their index in an array, so that a caller can return to one without hashing its key.
-struct ClockCache<Key: Hashable, Entry> {
-    private struct Slot {
-        var key: Key
-        var entry: Entry
-        var wasUsed: Bool
+package struct ClockCache<Key: Hashable, Entry> {
+    @usableFromInline
+    package struct Slot {
+        @usableFromInline package var key: Key
+        @usableFromInline package var entry: Entry
+        @usableFromInline package var wasUsed: Bool
+
+        @inlinable
+        package init(key: Key, entry: Entry, wasUsed: Bool) {
+            self.key = key
+            self.entry = entry
+            self.wasUsed = wasUsed
+        }
     }
 
-    private var slots: [Slot] = []
-    private var index: [Key: Int] = [:]
-    private var hand = 0
-    private let limit: Int
+    @usableFromInline package var slots: [Slot] = []
+    @usableFromInline package var index: [Key: Int] = [:]
+    @usableFromInline package var hand = 0
+    @usableFromInline package let limit: Int
 
     /// Creates an empty cache.
     ///
     /// - Parameter limit: The maximum number of entries, at least one.
-    init(limit: Int) {
+    @inlinable
+    package init(limit: Int) {
         self.limit = max(1, limit)
     }
 
-    var count: Int { slots.count }
-    var entries: [(key: Key, entry: Entry)] { slots.map { ($0.key, $0.entry) } }
+    @inlinable package var count: Int { slots.count }
+    @inlinable package var entries: [(key: Key, entry: Entry)] { slots.map { ($0.key, $0.entry) } }
 
     /// Returns the index of an entry.
     ///
     /// - Parameter hint: The index at the last look-up.
-    func slot(of key: Key, hint: Int = -1) -> Int? {
+    @inlinable
+    package func slot(of key: Key, hint: Int = -1) -> Int? {
         if slots.indices.contains(hint), slots[hint].key == key { return hint }
         return index[key]
     }
 
     /// Returns an entry and marks it as used.
-    mutating func use(_ key: Key) -> Entry? {
+    @inlinable
+    package mutating func use(_ key: Key) -> Entry? {
         guard let slot = index[key] else { return nil }
         slots[slot].wasUsed = true
         return slots[slot].entry
@@ -42,8 +53,8 @@ struct ClockCache<Key: Hashable, Entry> {
     /// Changes an entry in place and marks it as used.
     ///
     /// - Returns: nil if there is no such entry.
-    @discardableResult
-    mutating func update<Result, Failure: Error>(
+    @discardableResult @inlinable
+    package mutating func update<Result, Failure: Error>(
         _ key: Key, hint: Int = -1, _ body: (inout Entry) throws(Failure) -> Result
     ) throws(Failure) -> Result? {
         guard let slot = slot(of: key, hint: hint) else { return nil }
@@ -57,8 +68,8 @@ struct ClockCache<Key: Hashable, Entry> {
     ///   - mayGrow: Whether to exceed the limit if all entries are pinned.
     ///   - isPinned: Returns whether an entry must stay.
     /// - Returns: The index of the entry. Nil if there was no room.
-    @discardableResult
-    mutating func insert(
+    @discardableResult @inlinable
+    package mutating func insert(
         _ key: Key, _ entry: Entry, mayGrow: Bool = false, isPinned: (Entry) -> Bool = { _ in false }
     ) -> Int? {
         if let slot = index[key] {
@@ -80,8 +91,8 @@ struct ClockCache<Key: Hashable, Entry> {
         return slots.count - 1
     }
 
-    @discardableResult
-    mutating func remove(_ key: Key) -> Entry? {
+    @discardableResult @inlinable
+    package mutating func remove(_ key: Key) -> Entry? {
         guard let slot = index.removeValue(forKey: key) else { return nil }
         let entry = slots[slot].entry
         // The last entry fills the gap, so its old index becomes invalid.
@@ -93,12 +104,14 @@ struct ClockCache<Key: Hashable, Entry> {
         return entry
     }
 
-    mutating func removeAll(where isGone: (Entry) -> Bool) {
+    @inlinable
+    package mutating func removeAll(where isGone: (Entry) -> Bool) {
         for slot in slots where isGone(slot.entry) { remove(slot.key) }
     }
 
     /// Returns the index of the entry to evict. The first round may only clear marks of use, so there are two.
-    private mutating func victim(_ isPinned: (Entry) -> Bool) -> Int? {
+    @inlinable
+    package mutating func victim(_ isPinned: (Entry) -> Bool) -> Int? {
         for _ in 0..<(2 * slots.count) {
             let slot = hand % slots.count
             hand = slot + 1

@@ -7,15 +7,22 @@ internal import Synchronization
 /// own. Used by the thread that opens the store.
 public final class SecretClaim: Sendable {
     /// The state of a store when it is opened.
-    struct Registered {
+    package struct Registered {
         /// The stored check value. Nil if no secret was ever used.
-        let check: Fingerprint?
+        package let check: Fingerprint?
         /// Whether there are devices or barred people, and so pseudonyms in use.
-        let isPopulated: Bool
+        package let isPopulated: Bool
         /// Whether other processes with their own file may use the store.
-        let isShared: Bool
+        package let isShared: Bool
         /// The name of the store for messages.
-        let name: String
+        package let name: String
+
+        package init(check: Fingerprint?, isPopulated: Bool, isShared: Bool, name: String) {
+            self.check = check
+            self.isPopulated = isPopulated
+            self.isShared = isShared
+            self.name = name
+        }
     }
 
     private struct State {
@@ -56,7 +63,7 @@ public final class SecretClaim: Sendable {
     /// retried.
     ///
     /// - Returns: The check value that the store must keep.
-    func check(for store: Registered) throws(StoreOpenError) -> Fingerprint {
+    package func check(for store: Registered) throws(StoreOpenError) -> Fingerprint {
         let state = state.withLock { $0 }
         if let own = state.check {
             guard own == store.check || mayTake(store, state.isConfirmed) else {
@@ -71,7 +78,7 @@ public final class SecretClaim: Sendable {
     /// Records that the store has the check value now.
     ///
     /// - Parameter store: The state of the store before.
-    func confirm(_ check: Fingerprint, in store: Registered) {
+    package func confirm(_ check: Fingerprint, in store: Registered) {
         let isMade = state.withLock { state in
             defer { state = State(check: check, isConfirmed: true) }
             return state.check == nil

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Vocabulary
+package import EventLoop
+package import Vocabulary
 
 /// The interface between the store's thread and a store. One conformance suite tests all stores.
 ///
@@ -8,7 +8,7 @@ internal import Vocabulary
 ///
 /// A store that fails refuses everything until it has recovered by itself. Values that are spent in memory stay spent,
 /// whatever the store contains after a recovery.
-protocol StoreBackend: AnyObject {
+package protocol StoreBackend: AnyObject {
     /// The identity at the last successful check. `StoreSignal.changes` reports a different one.
     var identity: StoreIdentity { get }
     /// Whether operations are possible.
@@ -57,7 +57,7 @@ protocol StoreBackend: AnyObject {
 }
 
 /// An event of a store that does not answer a request.
-enum StoreSignal {
+package enum StoreSignal {
     /// The state of devices in memory was still correct at a time. Otherwise `changes` would have reported the
     /// difference.
     ///
@@ -83,7 +83,7 @@ enum StoreSignal {
 }
 
 /// A change of the store that the memory of each worker must apply.
-enum StoreChange {
+package enum StoreChange {
     /// The current state of a device and its bindings.
     case device(DeviceUpdate)
     /// These mTLS keys are barred. Their connections must be closed.
@@ -98,16 +98,27 @@ enum StoreChange {
 }
 
 /// The properties of a changed device that workers keep in memory.
-struct DeviceUpdate {
-    let id: DeviceID
-    let isRevoked: Bool
-    let shown: ShownExtensions
-    let riskMetric: UInt32?
-    let bindings: [(key: KeyID, isActive: Bool)]
+package struct DeviceUpdate {
+    package let id: DeviceID
+    package let isRevoked: Bool
+    package let shown: ShownExtensions
+    package let riskMetric: UInt32?
+    package let bindings: [(key: KeyID, isActive: Bool)]
+
+    package init(
+        id: DeviceID, isRevoked: Bool, shown: ShownExtensions, riskMetric: UInt32?,
+        bindings: [(key: KeyID, isActive: Bool)]
+    ) {
+        self.id = id
+        self.isRevoked = isRevoked
+        self.shown = shown
+        self.riskMetric = riskMetric
+        self.bindings = bindings
+    }
 }
 
 extension DeviceUpdate {
-    init(_ details: DeviceDetails) {
+    package init(_ details: DeviceDetails) {
         self.init(
             id: details.device.id, isRevoked: details.device.state == .revoked, shown: details.device.shown,
             riskMetric: details.attestation?.riskMetric, bindings: details.bindings.map { ($0.key, $0.isActive) })
@@ -118,7 +129,7 @@ extension StoreChange {
     /// Returns the changes of an operation, for a store without other writers.
     ///
     /// Updates of records come first, so that a worker that closes connections sees the new state in its next look-up.
-    static func all(of command: RegistryCommand, _ reply: RegistryReply) -> [StoreChange] {
+    package static func all(of command: RegistryCommand, _ reply: RegistryReply) -> [StoreChange] {
         switch (command, reply) {
         case (.register, .device(let details)), (.bind, .device(let details)), (.restore, .device(let details)),
             (.approve, .device(let details)):
@@ -140,14 +151,28 @@ extension StoreChange {
 }
 
 /// A stored device that was found by an mTLS key.
-struct FoundDevice {
-    let id: DeviceID
-    let identity: DeviceIdentity
-    let isRevoked: Bool
+package struct FoundDevice {
+    package let id: DeviceID
+    package let identity: DeviceIdentity
+    package let isRevoked: Bool
     /// Whether the binding of that key is active.
-    let isBound: Bool
-    let window: CounterWindow
-    let shown: ShownExtensions
-    var riskMetric: UInt32?
-    var systemVersion: SystemVersion?
+    package let isBound: Bool
+    package let window: CounterWindow
+    package let shown: ShownExtensions
+    package var riskMetric: UInt32?
+    package var systemVersion: SystemVersion?
+
+    package init(
+        id: DeviceID, identity: DeviceIdentity, isRevoked: Bool, isBound: Bool, window: CounterWindow,
+        shown: ShownExtensions, riskMetric: UInt32? = nil, systemVersion: SystemVersion? = nil
+    ) {
+        self.id = id
+        self.identity = identity
+        self.isRevoked = isRevoked
+        self.isBound = isBound
+        self.window = window
+        self.shown = shown
+        self.riskMetric = riskMetric
+        self.systemVersion = systemVersion
+    }
 }

@@ -1,6 +1,3 @@
-internal import CLibpq
-internal import GRDBSQLite
-
 /// An error that prevents the opening of a store. Nothing was changed.
 public enum StoreOpenError: Error, Equatable, Sendable {
     /// The file does not exist and was not to be created.
@@ -125,16 +122,4 @@ public enum StoreError: Error, Equatable, Sendable {
     case devicePending
     /// The store failed, or is being reopened after a failure.
     case unavailable
-}
-
-/// The versions of the libraries that this process uses for stores.
-public enum StoreVersions {
-    /// The version of the loaded SQLite library, such as `3.40.1`.
-    public static var sqlite: String { String(cString: sqlite3_libversion()) }
-
-    /// The version of libpq, such as `15.18`. PQlibVersion returns it as major * 10000 + minor.
-    public static var libpq: String {
-        let number = PQlibVersion()
-        return "\(number / 10_000).\(number % 10_000)"
-    }
 }

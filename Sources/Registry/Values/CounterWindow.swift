@@ -139,7 +139,7 @@ public struct CounterMode: Hashable, Sendable {
 
     /// The mode for values that were already accepted in memory under the mode of their app. It only checks that a
     /// value is unspent, as far as the record reaches.
-    static let unspent = CounterMode(reach: Int64(CounterWindow.length))
+    package static let unspent = CounterMode(reach: Int64(CounterWindow.length))
 }
 
 extension CounterMode: CustomStringConvertible {
@@ -166,7 +166,7 @@ public struct CounterEntry: Sendable {
     public let epoch: RandomID
     /// The extensions in the assertion that carries the counter.
     public let shown: ShownExtensions
-    let mode: CounterMode
+    package let mode: CounterMode
 
     public init(
         device: DeviceID, binding: KeyID, counter: UInt32, epoch: RandomID, shown: ShownExtensions, mode: CounterMode

@@ -17,6 +17,21 @@ public struct Device: Equatable, Sendable {
     public let subject: Fingerprint?
     /// The app extensions that the attestation or any assertion has shown. Extensions are only added.
     public let shown: ShownExtensions
+
+    package init(
+        id: DeviceID, identity: DeviceIdentity, state: DeviceState, registeredAt: Int64, approvedAt: Int64?,
+        revokedAt: Int64?, highestCounter: UInt32, subject: Fingerprint?, shown: ShownExtensions
+    ) {
+        self.id = id
+        self.identity = identity
+        self.state = state
+        self.registeredAt = registeredAt
+        self.approvedAt = approvedAt
+        self.revokedAt = revokedAt
+        self.highestCounter = highestCounter
+        self.subject = subject
+        self.shown = shown
+    }
 }
 
 /// The immutable properties of a device, set at registration.
@@ -106,7 +121,7 @@ public struct DeviceCount: Equatable, Sendable {
     ///   - all: The number of examined rows.
     ///   - last: The last examined device.
     ///   - limit: The maximum number of examined rows.
-    init(all: Int, revoked: Int, pending: Int, last: DeviceID?, limit: Int) {
+    package init(all: Int, revoked: Int, pending: Int, last: DeviceID?, limit: Int) {
         self.init(active: all - revoked - pending, pending: pending, revoked: revoked, next: all < limit ? nil : last)
     }
 }
@@ -124,6 +139,14 @@ public struct Binding: Equatable, Sendable {
     /// if no end is scheduled.
     public let endsAt: Int64?
 
+    package init(key: KeyID, device: DeviceID, createdAt: Int64, endedAt: Int64?, endsAt: Int64?) {
+        self.key = key
+        self.device = device
+        self.createdAt = createdAt
+        self.endedAt = endedAt
+        self.endsAt = endsAt
+    }
+
     public var isActive: Bool { endedAt == nil }
 }
 
@@ -136,7 +159,14 @@ public struct DeviceDetails: Equatable, Sendable {
     public let bindings: [Binding]
     public let attestation: AttestationRecord?
     /// The state of the receipt refresh. Nil if the device was registered without a receipt.
-    public internal(set) var refresh: ReceiptRefresh?
+    public package(set) var refresh: ReceiptRefresh?
+
+    package init(device: Device, bindings: [Binding], attestation: AttestationRecord?, refresh: ReceiptRefresh? = nil) {
+        self.device = device
+        self.bindings = bindings
+        self.attestation = attestation
+        self.refresh = refresh
+    }
 }
 
 /// The kind of a barred key.
@@ -152,24 +182,40 @@ public struct RevokedCertificatePage: Equatable, Sendable {
     public let certificates: [RevokedCertificate]
     /// The start of the next page. Nil after the last page.
     public let next: CertificateSerial?
+
+    package init(certificates: [RevokedCertificate], next: CertificateSerial?) {
+        self.certificates = certificates
+        self.next = next
+    }
 }
 
 /// A certificate with the facts that decide on its revocation. Times are in seconds since 1970-01-01T00:00:00Z.
-struct CertificateRecord {
-    let serial: CertificateSerial
-    let notAfter: Int64
-    let deviceRevokedAt: Int64?
-    let bindingEndedAt: Int64?
-    let bindingEndsAt: Int64?
+package struct CertificateRecord {
+    package let serial: CertificateSerial
+    package let notAfter: Int64
+    package let deviceRevokedAt: Int64?
+    package let bindingEndedAt: Int64?
+    package let bindingEndsAt: Int64?
+
+    package init(
+        serial: CertificateSerial, notAfter: Int64, deviceRevokedAt: Int64?, bindingEndedAt: Int64?,
+        bindingEndsAt: Int64?
+    ) {
+        self.serial = serial
+        self.notAfter = notAfter
+        self.deviceRevokedAt = deviceRevokedAt
+        self.bindingEndedAt = bindingEndedAt
+        self.bindingEndsAt = bindingEndsAt
+    }
 
     /// The time for which an expired certificate stays on revocation lists, in seconds. It exceeds the life of a list:
     /// the certificate must be on one that was made after its expiry (RFC 5280 section 3.3).
-    static let listedAfterEnd: Int64 = 8 * 86_400
+    package static let listedAfterEnd: Int64 = 8 * 86_400
 
     /// Returns the entry of a revocation list.
     ///
     /// - Returns: nil for a certificate that is not revoked, or that expired too long ago to be listed.
-    func revocation(at time: Int64) -> RevokedCertificate? {
+    package func revocation(at time: Int64) -> RevokedCertificate? {
         guard notAfter > time - Self.listedAfterEnd else { return nil }
         // Bindings end at their time even if no process runs that records it.
         let ended = bindingEndedAt ?? bindingEndsAt.flatMap { $0 <= time ? $0 : nil }

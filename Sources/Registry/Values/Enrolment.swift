@@ -27,7 +27,7 @@ public struct InstanceRegistration: Sendable {
     /// A phone cannot attest its key twice, so a client that lost the response repeats the same attestation.
     ///
     /// - Parameter known: The device of the hardware key.
-    func repetition(by known: DeviceDetails) -> InitializationVerdict {
+    package func repetition(by known: DeviceDetails) -> InitializationVerdict {
         guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
         guard known.bindings.isEmpty, known.device.identity == identity,
             known.attestation?.digest == attestation.digest
@@ -164,7 +164,7 @@ public struct BindingRequest: Sendable {
     ///   - details: The device.
     ///   - isBound: Whether the key is or was bound to any device.
     ///   - isIssued: Whether a certificate with the serial number exists.
-    func refusal(by details: DeviceDetails, isBound: Bool, isIssued: Bool) -> KeyBindingRefusal? {
+    package func refusal(by details: DeviceDetails, isBound: Bool, isIssued: Bool) -> KeyBindingRefusal? {
         guard details.device.state != .revoked else { return .deviceRevoked }
         if isBound {
             // A key with a scheduled end has been replaced, and cannot be renewed.

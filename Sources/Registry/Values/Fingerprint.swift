@@ -79,7 +79,7 @@ public struct RandomID: Hashable, Sendable {
     private let low: UInt64
 
     /// Draws an id from the system's random generator, which is cryptographically secure on Linux.
-    init() {
+    package init() {
         var generator = SystemRandomNumberGenerator()
         high = generator.next()
         low = generator.next()
@@ -92,7 +92,7 @@ public struct RandomID: Hashable, Sendable {
         self.init(bytes.span)
     }
 
-    init?(_ bytes: Span<UInt8>) {
+    package init?(_ bytes: Span<UInt8>) {
         guard bytes.count == 16 else { return nil }
         high = (0..<8).reduce(0) { $0 << 8 | UInt64(bytes[$1]) }
         low = (8..<16).reduce(0) { $0 << 8 | UInt64(bytes[$1]) }

@@ -10,6 +10,14 @@ public struct ReceiptRefresh: Equatable, Sendable {
     public let outcome: ReceiptOutcome?
     /// The number of consecutive failures.
     public let failures: Int
+
+    package init(createdAt: Int64?, nextAt: Int64?, askedAt: Int64?, outcome: ReceiptOutcome?, failures: Int) {
+        self.createdAt = createdAt
+        self.nextAt = nextAt
+        self.askedAt = askedAt
+        self.outcome = outcome
+        self.failures = failures
+    }
 }
 
 /// The outcome of examining a receipt, or of requesting a newer one.
@@ -47,9 +55,9 @@ public struct ReceiptClaim: Sendable {
     public let limit: Int
 
     /// The minimum number of rows that are examined, so that revoked devices are passed quickly.
-    static let leastRows = 64
+    package static let leastRows = 64
     /// The time for which a revoked device is postponed, in seconds. A restored one is due at once.
-    static let revokedPause: Int64 = 7 * 86_400
+    package static let revokedPause: Int64 = 7 * 86_400
 
     public init(at time: Int64, until: Int64, limit: Int) {
         self.time = time
@@ -63,6 +71,11 @@ public struct ClaimedReceipts: Equatable, Sendable {
     public let devices: [DeviceDetails]
     /// Whether more devices may be due.
     public let isMoreDue: Bool
+
+    package init(devices: [DeviceDetails], isMoreDue: Bool) {
+        self.devices = devices
+        self.isMoreDue = isMoreDue
+    }
 }
 
 /// The result for a claimed device.
@@ -123,6 +136,11 @@ public struct ReceiptFigures: Equatable, Sendable {
     public let aboveCeiling: [Int]
     /// The due time of the device that has waited longest. Nil if none is due.
     public let oldestDue: Int64?
+
+    package init(aboveCeiling: [Int], oldestDue: Int64?) {
+        self.aboveCeiling = aboveCeiling
+        self.oldestDue = oldestDue
+    }
 
     public static let countLimit = 10_000
 }

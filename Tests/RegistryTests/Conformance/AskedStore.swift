@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// A store whose answers a test waits for.
 final class AskedStore {

@@ -2,6 +2,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Every store: keys barred by the revocation journal")
 struct BarredKeyConformanceTests {

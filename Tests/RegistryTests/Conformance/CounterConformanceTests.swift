@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Every store: counters")
 struct CounterConformanceTests {

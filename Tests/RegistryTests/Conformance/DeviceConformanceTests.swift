@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Every store: devices and bindings")
 struct DeviceConformanceTests {

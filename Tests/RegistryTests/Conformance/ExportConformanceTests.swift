@@ -5,6 +5,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 @Suite("Every store: exports and imports")
 struct ExportConformanceTests {

@@ -2,6 +2,7 @@ import Chance
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
 
 /// What phones and operators do, one thing after the other.
 struct ExportTraffic {

@@ -5,6 +5,9 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 /// A PostgreSQL server for the tests of this process, on a Unix socket in a directory of its own. It ends when this
 /// process does, because the shell that starts it waits for the end of its input.
@@ -128,10 +131,10 @@ final class PostgreSQLPlace: StorePlace {
         return try PostgreSQLStore(settings)
     }
 
-    func openAtRest() throws -> RegistryAtRest {
+    func openAtRest() throws -> any RegistryAtRest {
         // As a gateway has left it.
         _ = try RegistryDatabase(atRest: server.settings(database), making: true, isLoading: false)
-        return try RegistryAtRest(server.settings(database), isLoading: false)
+        return try DatabaseAtRest(server.settings(database), isLoading: false)
     }
 
     func execute(_ sql: String) throws -> DatabaseResult {
@@ -149,7 +152,9 @@ final class PostgreSQLPlace: StorePlace {
         _ = try AskedStore(try PostgreSQLStore(settings))
     }
 
-    func openForLoading() throws -> RegistryAtRest { try RegistryAtRest(server.settings(database), isLoading: true) }
+    func openForLoading() throws -> any RegistryAtRest {
+        try DatabaseAtRest(server.settings(database), isLoading: true)
+    }
 
     func refuseCounters(of backend: any StoreBackend) throws {
         _ = try execute(

@@ -4,13 +4,15 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 /// Where the stores of one test lie, of one kind: the suites of this folder are run for each kind there is.
 protocol StorePlace: AnyObject {
     /// Opens the store, which is made when it is opened first. One that was opened before has been closed.
     func open() throws -> any StoreBackend
     /// Opens it for a command. What was opened before has been closed.
-    func openAtRest() throws -> RegistryAtRest
+    func openAtRest() throws -> any RegistryAtRest
     /// Lets no counter become durable from here on, for no writer.
     func refuseCounters(of backend: any StoreBackend) throws
     func takeCounters(of backend: any StoreBackend) throws
@@ -21,7 +23,7 @@ protocol StorePlace: AnyObject {
     /// Opens the store as a process does that uses this secret, and closes it.
     func confirm(_ secret: SecretClaim) throws
     /// Opens it for an import, which makes it where there is none.
-    func openForLoading() throws -> RegistryAtRest
+    func openForLoading() throws -> any RegistryAtRest
 }
 
 /// The kinds of stores, as arguments of tests.
@@ -58,9 +60,9 @@ final class SQLitePlace: StorePlace {
         return SQLiteBackend(opened)
     }
 
-    func openAtRest() throws -> RegistryAtRest {
+    func openAtRest() throws -> any RegistryAtRest {
         store = nil
-        return RegistryAtRest(try RegistryStore(path: scratch.file(), creating: true))
+        return try RegistryStore(path: scratch.file(), creating: true)
     }
 
     func refuseCounters(of backend: any StoreBackend) throws {
@@ -90,11 +92,11 @@ final class SQLitePlace: StorePlace {
         try RegistryStore(path: scratch.file(), creating: true).confirm(secret)
     }
 
-    func openForLoading() throws -> RegistryAtRest {
+    func openForLoading() throws -> any RegistryAtRest {
         store = nil
         var options = StoreOptions()
         options.isLoading = true
-        return RegistryAtRest(try RegistryStore(path: scratch.file(), creating: true, options: options))
+        return try RegistryStore(path: scratch.file(), creating: true, options: options)
     }
 
     func bar(_ key: KeyID, _ kind: BarredKeyKind) throws {

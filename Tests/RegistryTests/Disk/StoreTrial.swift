@@ -2,6 +2,8 @@ import Chance
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 /// A store on a failing disk that is used until the power fails, again and again, and looked at after each cut: whether it holds
 /// all that it has acknowledged.

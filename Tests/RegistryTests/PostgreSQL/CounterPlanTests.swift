@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
 
 @Suite("The plan of database statements")
 struct CounterPlanTests {

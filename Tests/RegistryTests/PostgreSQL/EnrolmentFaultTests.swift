@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 @Suite("Enrolment with a failing database", .enabled(if: PostgreSQLServer.shared != nil))
 struct EnrolmentFaultTests {

@@ -5,6 +5,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RevocationJournal
 
 @Suite("Concurrent enrolment at several gateways", .enabled(if: PostgreSQLServer.shared != nil))
 struct EnrolmentOrderTests {

@@ -3,6 +3,9 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("A failing database", .enabled(if: PostgreSQLServer.shared != nil))
 struct PostgreSQLFailureTests {

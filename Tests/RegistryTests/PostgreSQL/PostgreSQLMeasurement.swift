@@ -6,6 +6,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
 
 /// What durable counters cost in PostgreSQL on this machine. Prints, and promises nothing: run it in a release build with
 /// `ATTESTGATE_MEASURE=1`.

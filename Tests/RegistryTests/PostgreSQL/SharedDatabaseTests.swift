@@ -3,6 +3,9 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("Gateways that share a database", .enabled(if: PostgreSQLServer.shared != nil))
 struct SharedDatabaseTests {

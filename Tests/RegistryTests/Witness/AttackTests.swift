@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("Attacks on a store with a witness")
 struct AttackTests {

@@ -4,6 +4,9 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("Wrong clocks")
 struct ClockTests {

@@ -3,6 +3,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("An exchanged revocation journal")
 struct ExchangedJournalTests {

@@ -3,6 +3,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 /// A line is synced before its revocation is answered, and the mark written after that; a journal that takes the place of another is synced
 /// before it gets its name, and the mark has forgotten the other one by then. These are the files that a cut can leave.

@@ -4,6 +4,8 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("A missing, damaged or unwritable revocation journal")
 struct WitnessFailureTests {

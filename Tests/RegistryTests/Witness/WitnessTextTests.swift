@@ -2,6 +2,9 @@ import Testing
 import Vocabulary
 
 @testable import Registry
+@testable import RegistryPostgreSQL
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 @Suite("Journal lines and the commit mark")
 struct WitnessTextTests {

@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 
 @testable import Registry
+@testable import RegistrySQLite
+@testable import RevocationJournal
 
 /// A store in a file with its witness in another directory, opened and closed as processes do; and copies of it.
 final class WitnessedFile {

@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import Registry
+internal import RegistrySQLite
 internal import Vocabulary
 
 /// Counters spent as a worker spends them: in memory on its own thread, then durably on the store's, in one commit for all
