@@ -12,7 +12,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "Tests" / "Integration"))
 
-import framing_cases  # noqa: E402
+from support import framing_cases  # noqa: E402
 
 CORPUS = REPOSITORY.parent / "shared" / "corpora" / "http1-requests.json"
 # What the first byte (of FuzzContentDecoder: the first two) says; see the targets.

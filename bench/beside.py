@@ -79,7 +79,7 @@ def start(stack, rows, directory, certificates, ports, fleet, registry, chosen):
 
 def start_postgresql(stack, core):
     sys.path.insert(0, str(ROOT / "Tests" / "Integration"))
-    from postgresql import PostgreSQL
+    from support.postgresql import PostgreSQL
     database = stack.enter_context(contextlib.closing(PostgreSQL()))
     kind = preparation.file_system(database.directory)
     if kind in ("tmpfs", "ramfs"):

@@ -10,7 +10,7 @@ from peers import Failed
 from preparation import ROOT
 
 sys.path.insert(0, str(ROOT / "Tests" / "Integration"))
-from commit_order import CALLS, assert_synced_before_forwarded  # noqa: E402: it is where the tests are
+from support.commit_order import CALLS, assert_synced_before_forwarded  # noqa: E402: it is where the tests are
 
 
 def verify(meter, server, directory, count):

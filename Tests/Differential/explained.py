@@ -6,7 +6,7 @@ none of the three, reads in the bytes.
 
 import re
 
-import intended
+from support import intended
 
 # The status of our denial, of a request that can be read and whose end is known, with those that nginx gives it: it calls a
 # method in lower case malformed.

@@ -2,9 +2,7 @@
 
 import random
 
-import attacks
-import framing_cases
-import mutations
+from support import attacks, framing_cases, mutations
 import test_corpus
 
 # Where the size decides, the three only differ in how they count.

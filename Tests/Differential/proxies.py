@@ -6,11 +6,11 @@ import socket
 import subprocess
 from pathlib import Path
 
-from gateway import Gateway
-from paths import PATIENCE
-from ports import uncommon_port
+from support.gateway import Gateway
+from support.paths import PATIENCE
+from support.ports import uncommon_port
 from recorder import Recorder
-from waiting import eventually
+from support.waiting import eventually
 
 # Debian has both in /usr/sbin, which is not on the PATH of ordinary users.
 PATH = os.environ["PATH"] + os.pathsep + "/usr/sbin"

@@ -5,7 +5,7 @@ import socket
 import threading
 from dataclasses import dataclass
 
-from paths import PATIENCE
+from support.paths import PATIENCE
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 

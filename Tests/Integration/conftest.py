@@ -2,20 +2,19 @@
 
 import pytest
 
-import gateway as gateways
-import ocsp
-from attested import Attested
-from client import Client
-from denials import NothingForwarded
-from exposition import scrape
-from gateway import BRIEF, Gateway
-from nginx import Nginx
-from pki import PKI, attestgate
-from postgresql import PostgreSQL
-from recording_upstream import RecordingUpstream
-from sharing import Sharing
+from support import gateway as gateways, ocsp
+from support.attested import Attested
+from support.client import Client
+from support.denials import NothingForwarded
+from support.exposition import scrape
+from support.gateway import BRIEF, Gateway
+from support.nginx import Nginx
+from support.pki import PKI, attestgate
+from support.postgresql import PostgreSQL
+from support.recording_upstream import RecordingUpstream
+from support.sharing import Sharing
 
-pytest_plugins = ["every_denial", "failed_tests", "random_order", "taking_turns"]
+pytest_plugins = [f"support.{name}" for name in ("every_denial", "failed_tests", "random_order", "taking_turns")]
 
 
 @pytest.fixture

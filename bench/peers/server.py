@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2] / "Tests" / "Integration"))
 # Between choosing a port and listening there, thousands of connections are made: none is given one of these.
-from ports import uncommon_port as free_port
+from support.ports import uncommon_port as free_port
 
 
 class Failed(Exception):

@@ -1,0 +1,185 @@
+"""attestgate-device enrol: what it sends, what it keeps, and how it resumes."""
+
+import stat
+from functools import partial
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from support.command_line import device_tool
+from support.enrolment_peer import BINDING, INITIALIZATION, NONCE, EnrolmentPeer, thumbprint
+
+run = partial(device_tool, text=True)
+APP = "ABCDE12345.org.example.app"
+ENROLMENT = [NONCE, INITIALIZATION, NONCE, BINDING]
+LATER = 75
+NO_ANSWER = 18  # CURLE_PARTIAL_FILE
+
+
+@pytest.fixture
+def peer(pki):
+    made = EnrolmentPeer(pki)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def authority(tmp_path):
+    directory = tmp_path / "authority"
+    assert run("ca", "init", "--directory", directory).returncode == 0
+    return directory
+
+
+@pytest.fixture
+def phone(tmp_path, peer, pki, authority):
+    return Phone(tmp_path / "phone", peer, pki, authority)
+
+
+def point(of):
+    return of.public_key().public_numbers()
+
+
+class Phone:
+    def __init__(self, directory, peer, pki, authority):
+        self.directory, self.peer, self.pki, self.authority = directory, peer, pki, authority
+
+    def enrol(self, *arguments, status=0, **options):
+        done = run(
+            "enrol", "--enrolment", self.peer.url, "--resolve", f"localhost:{self.peer.port}:127.0.0.1", "--ca",
+            self.pki.server_ca, "--attestation-ca", self.authority, "--directory", self.directory, "--app-id", APP,
+            *arguments, **options)
+        assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
+        return done
+
+    def certificate(self):
+        """The leaf, after looking that its key is the device's."""
+        leaf = x509.load_pem_x509_certificate((self.directory / "certificate.pem").read_bytes())
+        private = serialization.load_pem_private_key((self.directory / "certificate-key.pem").read_bytes(), None)
+        public = serialization.load_pem_public_key((self.directory / "certificate-public-key.pem").read_bytes())
+        assert point(leaf) == point(private) == public.public_numbers()
+        assert leaf == self.peer.issued[-1]
+        return leaf
+
+
+def test_a_phone_is_made_and_enrolled_by_one_command(phone):
+    done = phone.enrol()
+    assert phone.peer.paths == ENROLMENT
+    phone.certificate()
+    lines = done.stdout.splitlines()
+    assert [line.split(" ")[0] for line in lines] == [
+        "created", "hardware", "GET", "attested", "POST", "GET", "asserted", "POST", "bound:"]
+    assert "good until" in lines[-1] and done.stderr == ""
+    for path in phone.directory.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
+    header, claims = phone.peer.claims(phone.peer.requests[-1][1])
+    kid = thumbprint(claims["cnf"]["jwk"])
+    assert header == {"alg": "ES256", "kid": kid, "typ": "rp-kb+jwt"}
+    assert claims["aud"] == phone.peer.url and claims["iss"] == f"{phone.peer.url}/instance/{kid}"
+
+
+def test_repeated_it_renews_the_certificate_and_with_rotate_replaces_the_key(phone):
+    phone.enrol()
+    first = phone.certificate()
+    phone.enrol()
+    second = phone.certificate()
+    assert first != second and point(first) == point(second)
+    phone.enrol("--rotate")
+    third = phone.certificate()
+    assert point(third) != point(second)
+    assert phone.peer.paths == ENROLMENT + [NONCE, BINDING] * 2
+    assert not (phone.directory / "next-certificate-key.pem").exists()
+
+
+@pytest.mark.parametrize("path", [NONCE, INITIALIZATION, BINDING])
+def test_the_same_command_recovers_from_a_lost_answer(phone, path):
+    phone.peer.script[path] = [EnrolmentPeer.LOST]
+    done = phone.enrol(status=NO_ANSWER)
+    assert "attestgate-device: " in done.stderr
+    hardware_key = (phone.directory / "hardware-key.pem").read_bytes()
+    phone.enrol()
+    phone.certificate()
+    assert (phone.directory / "hardware-key.pem").read_bytes() == hardware_key
+    initializations = [content for path, content in phone.peer.requests if path == INITIALIZATION]
+    assert len(set(initializations)) == 1, "byte for byte the same"
+
+
+def test_a_rotation_without_an_answer_continues_with_its_key(phone):
+    phone.enrol()
+    phone.peer.script[BINDING] = [EnrolmentPeer.LOST]
+    phone.enrol("--rotate", status=NO_ANSWER)
+    key = (phone.directory / "next-certificate-key.pem").read_bytes()
+    done = phone.enrol()
+    assert "continuing the rotation" in done.stdout
+    phone.certificate()
+    assert (phone.directory / "certificate-key.pem").read_bytes() == key
+
+
+def test_a_phone_that_waits_for_approval_learns_when_to_retry(phone):
+    phone.peer.script = {BINDING: [(403, "invalid_request", {"Retry-After": "60"}), (503, "temporarily_unavailable")]}
+    assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
+    assert "try again later" in phone.enrol(status=LATER).stderr
+    phone.enrol()
+    assert phone.peer.paths.count(INITIALIZATION) == 1
+
+
+def test_a_refusal_is_printed_with_the_services_reason(phone):
+    phone.peer.script[BINDING] = [(403, "invalid_request"), (403, "invalid_request")]
+    assert "403 invalid_request: no; all attempts failed" in phone.enrol(status=1).stderr
+    assert phone.peer.paths == ENROLMENT + [NONCE, BINDING], "once more with a new nonce, and no oftener"
+
+
+def test_a_service_that_has_forgotten_the_phone_gets_a_new_hardware_key(phone):
+    phone.enrol()
+    hardware_key = (phone.directory / "hardware-key.pem").read_bytes()
+    phone.peer.script[BINDING] = [(404, "not_found")]
+    phone.enrol()
+    assert (phone.directory / "hardware-key.pem").read_bytes() != hardware_key
+    assert phone.peer.paths[6:] == ENROLMENT
+
+
+def test_the_admission_token_is_read_from_a_file_or_standard_input(phone, tmp_path):
+    (tmp_path / "token").write_text("YQ.Yg.Yw\n")
+    phone.enrol("--admission-token", tmp_path / "token")
+    assert phone.peer.claims(phone.peer.requests[-1][1])[1]["admission_token"] == "YQ.Yg.Yw"
+    phone.enrol("--admission-token", "-", input="YQ.Yg.ZA")
+    assert phone.peer.claims(phone.peer.requests[-1][1])[1]["admission_token"] == "YQ.Yg.ZA"
+
+
+@pytest.mark.parametrize("what", ["nonce", "client-data", "tag", "attestation", "member"])
+def test_an_altered_initialization_is_sent_once_and_forgotten(phone, what):
+    phone.peer.script[INITIALIZATION] = [(403, "invalid_request")]
+    assert "instance-initialization was refused: 403 invalid_request" in phone.enrol("--alter", what, status=1).stderr
+    assert phone.peer.paths == ([INITIALIZATION] if what == "nonce" else [NONCE, INITIALIZATION])
+    phone.enrol()
+    phone.certificate()
+
+
+@pytest.mark.parametrize("what", [
+    "binding-nonce", "alg", "kid", "typ", "iss", "aud", "iat", "exp", "instance", "hardware-signature", "claim",
+    "signature"])
+def test_an_altered_key_binding_is_sent_once_and_forgotten(phone, what):
+    phone.peer.script[BINDING] = [(403, "invalid_request")]
+    assert "key-binding was refused: 403 invalid_request" in phone.enrol("--alter", what, status=1).stderr
+    assert phone.peer.paths == ([NONCE, INITIALIZATION, BINDING] if what == "binding-nonce" else ENROLMENT)
+    phone.enrol()
+    phone.certificate()
+
+
+def test_an_impossible_request_is_an_error_with_its_reason(phone, tmp_path, authority):
+    assert "not enrolled" in phone.enrol("--rotate", status=1).stderr
+    phone.enrol()
+    other = run("enrol", "--enrolment", "https://other.example", "--directory", phone.directory)
+    assert other.returncode == 1 and "belongs to" in other.stderr
+    other = run("enrol", "--enrolment", phone.peer.url, "--directory", phone.directory, "--app-id", APP + "x")
+    assert other.returncode == 1 and f"belongs to {APP}, not to {APP}x" in other.stderr
+    none = run("enrol", "--enrolment", phone.peer.url, "--directory", tmp_path / "none")
+    assert none.returncode == 1 and "--app-id" in none.stderr
+    strangers = Phone(tmp_path / "stranger", phone.peer, phone.pki, tmp_path / "no-authority")
+    assert "ca init" in strangers.enrol(status=1).stderr
+    assert "already attested" in phone.enrol("--alter", "nonce", status=1).stderr
+    for arguments in [["--enrolment", "http://localhost"], ["--enrolment", "https://a?b"], ["--alter", "all"],
+                      ["--client-data", "x"], ["--app-id", "x"]]:
+        assert run("enrol", "--enrolment", "https://a", "--directory", phone.directory, *arguments).returncode == 2
+    assert run("enrol", "--enrolment", phone.peer.url, "--resolve", f"localhost:{phone.peer.port}:127.0.0.1",
+               "--directory", phone.directory).returncode == 60, "a server nobody vouches for"

@@ -1,0 +1,217 @@
+"""A software phone from nothing to its end, by the built programs alone: attestgate, attestgate-device, a recording service."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from support.command_line import device_tool
+from support.gateway import APP, Gateway, reserve_port
+from support.paths import PATIENCE, REPOSITORY
+from support.pki import attestgate
+
+LATER = 75
+
+
+def run(*arguments, status=0):
+    done = device_tool(*arguments, text=True)
+    assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
+    return done
+
+
+class Enrolling:
+    """A gateway that phones may enrol with."""
+
+    def __init__(self, directory, pki, upstream, app=(), **enrolment):
+        self.directory, self.pki = directory, pki
+        run("ca", "init", "--directory", directory / "authority")
+        self.holder, self.port = reserve_port()
+        self.url = f"https://localhost:{self.port}"
+        self.gateway = Gateway(
+            directory, pki, {"service": upstream.address},
+            [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"}],
+            apps=[{
+                "id": APP, "environment": "simulator",
+                "attestation_root": str(directory / "authority" / "simulator-root.pem"), **dict(app)}],
+            enrolment={
+                "address": f"127.0.0.1:{self.port}", "url": self.url, "admission": "open",
+                "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
+                "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
+                "requests_per_minute": 10_000, **enrolment}).start()
+
+    def phone(self, name):
+        return Phone(self, self.directory / name)
+
+    def stop(self):
+        self.gateway.stop()
+        self.holder.close()
+
+
+class Phone:
+    def __init__(self, service, directory):
+        self.service, self.directory = service, directory
+
+    def enrol(self, *arguments, status=0):
+        return run(
+            "enrol", "--enrolment", self.service.url, "--resolve", f"localhost:{self.service.port}:127.0.0.1", "--ca",
+            self.service.pki.server_ca, "--attestation-ca", self.service.directory / "authority", "--directory",
+            self.directory, "--app-id", APP, *arguments, status=status)
+
+    def request(self, *arguments):
+        """- Returns: the status, and the denial."""
+        port = self.service.gateway.port
+        done = run(
+            "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
+            f"localhost:{port}:127.0.0.1", "-i", *arguments, f"https://localhost:{port}/records/1")
+        status = int(done.stdout.split(" ", 2)[1])
+        return status, json.loads(done.stdout.split("\n\n", 1)[1])["error"] if status >= 400 else None
+
+    def request_in_vain(self):
+        """- Returns: what is said of a request whose handshake is refused."""
+        port = self.service.gateway.port
+        return run(
+            "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
+            f"localhost:{port}:127.0.0.1", f"https://localhost:{port}/records/1", status=56).stderr
+
+    @property
+    def number(self):
+        key_id = json.loads((self.directory / "enrolment").read_text())["hardware_key"]
+        printed = self.service.gateway.device_command("show", "--json", base64.b64decode(key_id).hex())
+        return json.loads(printed)["device"]
+
+
+@pytest.fixture(scope="module")
+def enrolling(pki, shared_upstream, tmp_path_factory):
+    made = Enrolling(tmp_path_factory.mktemp("enrolling"), pki, shared_upstream)
+    yield made
+    made.stop()
+
+
+def test_a_phone_enrols_requests_rotates_and_is_refused_after_revocation(enrolling):
+    phone = enrolling.phone("whole-life")
+    assert phone.enrol().stdout.splitlines()[-1].startswith("bound: ")
+    assert phone.request("-d", "a=b") == (200, None)
+    first = (phone.directory / "certificate.pem").read_bytes()
+    shutil.copytree(phone.directory, before := enrolling.directory / "before-rotation")
+    phone.enrol("--rotate")
+    assert (phone.directory / "certificate.pem").read_bytes() != first
+    assert phone.request() == (200, None)
+    # The old key is good for a while.
+    old = enrolling.phone(before.name)
+    (before / "counter").write_bytes((phone.directory / "counter").read_bytes())
+    assert old.request() == (200, None)
+    enrolling.gateway.device_command("revoke", str(phone.number))
+    assert "certificate revoked" in phone.request_in_vain()
+    assert "403 invalid_request" in phone.enrol(status=1).stderr, "nor is its certificate renewed"
+    assert "403 invalid_request" in phone.enrol("--rotate", status=1).stderr
+
+
+@pytest.mark.parametrize("form", ["ios-14", "ios-18-code-hash", "ios-27", "ios-27-code-hash"])
+def test_phones_of_every_ios_enrol_and_are_served(enrolling, form):
+    phone = enrolling.phone(f"phone-{form}")
+    phone.enrol("--form", form)
+    assert phone.request("--form", form) == (200, None)
+
+
+@pytest.mark.parametrize("newer", ["ios-27", "ios-27-code-hash"])
+def test_a_phone_that_enrolled_with_extensions_is_refused_without_them(enrolling, newer):
+    phone = enrolling.phone(f"downgraded-{newer}")
+    phone.enrol("--form", newer)
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert "403 integrity_check_error" in phone.enrol("--rotate", "--form", "ios-14", status=1).stderr
+    assert phone.request("--form", newer) == (200, None)
+    # Opting in to code hashes, and out again, is an app's own affair.
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
+def test_a_phone_whose_system_is_updated_must_keep_showing_its_extensions(enrolling):
+    phone = enrolling.phone("updated")
+    phone.enrol("--form", "ios-14")
+    assert phone.request("--form", "ios-14") == (200, None)
+    phone.enrol("--rotate", "--form", "ios-27")
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
+def test_a_mac_does_not_enrol_where_phones_are_admitted(enrolling):
+    assert "403 integrity_check_error" in enrolling.phone("mac").enrol("--form", "macos-27", status=1).stderr
+
+
+def test_an_app_that_is_not_admitted_does_not_enrol(enrolling):
+    phone = enrolling.phone("stranger")
+    assert "403 invalid_request" in phone.enrol("--rp-id", "TEAMID1234.org.example.stranger", status=1).stderr
+
+
+def rows():
+    """What docs/device-tool.md says of --alter: each word with what it is refused as."""
+    page = (REPOSITORY / "docs" / "device-tool.md").read_text().split("| `WHAT` |")[1].split("\n\n")[0]
+    for line in page.splitlines()[2:]:
+        words, _, refusal = line.strip("| ").split(" | ")
+        for word in re.findall("`(.*?)`", words):
+            yield word, refusal.replace("`", "")
+
+
+@pytest.mark.parametrize("what, refusal", rows())
+def test_every_alteration_is_refused_as_documented(enrolling, what, refusal):
+    phone = enrolling.phone(f"altered-{what}")
+    assert f"was refused: {refusal}" in phone.enrol("--alter", what, status=1).stderr
+    phone.enrol()
+    assert phone.request() == (200, None), "and nothing of it is left"
+
+
+def test_the_page_lists_every_alteration():
+    listed = re.search(r"--alter.*?\(values: (.*?)\)", " ".join(run("enrol", "--help").stdout.split()))[1]
+    assert [word for word, _ in rows()] != [] and {word for word, _ in rows()} == set(listed.split(", "))
+
+
+@pytest.mark.parametrize("form", ["nonce", "dsr"])
+def test_a_form_of_client_data_is_accepted_for_the_app_configured_for_it(pki, shared_upstream, tmp_path, form):
+    service = Enrolling(tmp_path, pki, shared_upstream, app={"client_data": form})
+    try:
+        phone = service.phone("phone")
+        assert "refused" not in phone.enrol("--client-data", form).stderr
+        assert phone.request() == (200, None)
+        phone.enrol("--client-data", form, "--rotate")
+        assert phone.request() == (200, None)
+        service.phone("other").enrol(status=1)
+    finally:
+        service.stop()
+
+
+def test_a_phone_waits_until_an_operator_has_approved_it(pki, shared_upstream, tmp_path):
+    service = Enrolling(tmp_path, pki, shared_upstream, admission="approval")
+    try:
+        phone = service.phone("phone")
+        assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
+        assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
+        service.gateway.device_command("approve", str(phone.number))
+        phone.enrol()
+        assert phone.request() == (200, None)
+        phone.enrol("--rotate")
+        assert phone.request() == (200, None), "once is enough"
+    finally:
+        service.stop()
+
+
+def test_an_enrolled_phone_that_is_revoked_stands_on_the_revocation_list(enrolling):
+    phone, other = enrolling.phone("listed"), enrolling.phone("not-listed")
+    out = enrolling.directory / "gms.crl"
+    phone.enrol()
+    other.enrol()
+
+    def verdicts():
+        done = attestgate("pki", "crl", "--config", enrolling.gateway.conf_path, "--out", out)
+        assert done.returncode == 0, done.stderr
+        return [subprocess.run(
+            ["openssl", "verify", "-x509_strict", "-partial_chain", "-crl_check", "-CRLfile", out, "-trusted",
+             enrolling.pki.gms.certificate, each.directory / "certificate.pem"],
+            capture_output=True, text=True, timeout=PATIENCE) for each in (phone, other)]
+
+    assert [done.returncode for done in verdicts()] == [0, 0]
+    enrolling.gateway.device_command("revoke", str(phone.number))
+    revoked, good = verdicts()
+    assert revoked.returncode == 2 and "certificate revoked" in revoked.stderr, revoked
+    assert good.returncode == 0, good.stderr

@@ -1,0 +1,124 @@
+"""The numbers in docs/protocol.md and docs/attestation.md are right: authors of clients compare with them byte for byte."""
+
+import base64
+import hashlib
+import re
+import sys
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from support.denials import STATUS_ROWS
+from support.paths import REPOSITORY
+from support.phone import APP
+
+sys.path.append(str(REPOSITORY / "Tests"))
+from Independent import attested_client, cbor, enrolment, software_phone  # noqa: E402
+from Independent.software_phone import sha256  # noqa: E402
+
+# The keys of RFC 6979, appendix A.2.5, and of RFC 7515, appendix A.3.
+HARDWARE_KEY = 0xC9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721
+CERTIFICATE_KEY = int.from_bytes(base64.urlsafe_b64decode("jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI="), "big")
+
+
+def test_the_example_of_the_protocol_page_is_right():
+    page = (REPOSITORY / "docs" / "protocol.md").read_text().split("## An example")[1]
+    key, request, base, digest, data = re.findall(r"```\n(.*?)\n```", page, re.DOTALL)
+    point, key_id = (base64.b64decode(line) for line in key.splitlines())
+    assert hashlib.sha256(point).digest() == key_id
+    line, *fields = request.splitlines()
+    method, target, _ = line.split(" ")
+    path, query = target.split("?")
+    fields = {name.lower(): value for name, value in (field.split(": ", 1) for field in fields)}
+    content = b'{"dose":1}'
+    assert int(fields["content-length"]) == len(content)
+    assert fields["content-digest"] == f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+    parameters = fields["signature-input"].removeprefix("attest=")
+    assert f'keyid="{base64.b64encode(key_id).decode()}"' in parameters
+    assert base == "\n".join([
+        f'"@method": {method}', f'"@authority": {fields["host"]}', f'"@path": {path}', f'"@query": ?{query}',
+        f'"content-digest": {fields["content-digest"]}', f'"content-type": {fields["content-type"]}',
+        f'"@signature-params": {parameters}'])
+    client_data_hash = hashlib.sha256(base.encode()).digest()
+    assert client_data_hash.hex() == digest
+    authenticator_data, nonce = (bytes.fromhex(line) for line in data.splitlines())
+    assert authenticator_data[:32] == hashlib.sha256(APP.encode()).digest()
+    assert int.from_bytes(authenticator_data[33:37], "big") == 42
+    assert nonce == hashlib.sha256(authenticator_data + client_data_hash).digest()
+    assertion = base64.b64decode(fields["signature"].removeprefix("attest=:").removesuffix(":"))
+    start = assertion.index(b"\x69signature") + len(b"\x69signature") + 2
+    signature = assertion[start:start + assertion[start - 1]]
+    assert assertion.endswith(authenticator_data)
+    public = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    public.verify(signature, nonce, ec.ECDSA(hashes.SHA256()))
+
+
+def test_the_independent_client_makes_the_signature_base_of_the_example():
+    page = (REPOSITORY / "docs" / "protocol.md").read_text().split("## An example")[1]
+    _, request, base, *_ = re.findall(r"```\n(.*?)\n```", page, re.DOTALL)
+    line, *fields = request.splitlines()
+    fields = dict(field.split(": ", 1) for field in fields)
+    said = fields["Signature-Input"].removeprefix("attest=")
+    created, key_id, nonce = re.search(r';created=(\d+);keyid="(.*?)";nonce="(.*?)";', said).groups()
+    covered = re.findall(r'"([^"]+)"', said.split(")")[0])
+    assert attested_client.parameters(covered, created, base64.b64decode(key_id), nonce) == said
+    method, target, _ = line.split(" ")
+    made = attested_client.signature_base(method, fields["Host"], target, list(fields.items()), covered, said)
+    assert made == base
+
+
+def numbers(section):
+    """The names and values in the section's blocks, which have two spaces or more between them."""
+    blocks = [block for block in re.findall(r"```text\n(.*?)```", section, re.DOTALL) if not block.startswith("a2 ")]
+    return dict(re.findall(r"(?m)^(\S.*?) {2,}(\S+)$", "".join(blocks)))
+
+
+def test_the_numbers_of_an_attestation_and_of_a_key_binding_are_right():
+    page = (REPOSITORY / "docs" / "attestation.md").read_text()
+    said = numbers(page.split("## Numbers to compare with")[1])
+    hardware, certificate = (ec.derive_private_key(key, ec.SECP256R1()) for key in [HARDWARE_KEY, CERTIFICATE_KEY])
+    phone = software_phone.SoftwarePhone(None, APP, hardware)
+    nonce = said["nonce"]
+    tag = enrolment.base64url(phone.key_id)
+    point = software_phone.point(certificate.public_key())
+    decoded = base64.urlsafe_b64decode(nonce + "=" * (-len(nonce) % 4))
+    initialization, data = enrolment.initialization_hash(nonce, tag), phone.attested_data()
+    jwk = enrolment.public_jwk(certificate)
+    client_data = enrolment.binding_client_data(nonce, enrolment.thumbprint(jwk))
+    _, authenticator_data = phone.assertion_parts(sha256(client_data))
+    assert said == {
+        "nonce": nonce,
+        "hardware key, point": software_phone.point(hardware.public_key()).hex(),
+        "key id": phone.key_id.hex(),
+        "keyid": base64.b64encode(phone.key_id).decode(),
+        "hardware_key_tag": tag,
+        "RP id hash": sha256(APP.encode()).hex(),
+        "client data hash, nonce-and-tag": initialization.hex(),
+        "client data hash, nonce": sha256(nonce.encode()).hex(),
+        "client data hash, dsr": sha256(sha256(decoded, b"INTEGRITY"), sha256(point)).hex(),
+        f"authData, {len(data)} bytes": data.hex(),
+        "the leaf's extension, with nonce-and-tag": software_phone.extension_value(sha256(data, initialization)).hex(),
+        "what the thumbprint is of": enrolment.compact(jwk).decode(),
+        "thumbprint: kid, end of iss": enrolment.thumbprint(jwk),
+        "client data": client_data.decode(),
+        "its SHA-256, the client data hash": sha256(client_data).hex(),
+        "authenticator data": authenticator_data.hex(),
+        "the JWT's key_attestation": enrolment.base64url(authenticator_data),
+        "nonce that is signed": sha256(authenticator_data, sha256(client_data)).hex(),
+    }
+    shown = re.findall(r"```text\n(a2 .*?)```", page, re.DOTALL)[0]
+    octets = "".join(re.sub(r'map of 2|"\w+"|\d+ bytes(, DER)?|\s', "", line) for line in shown.splitlines())
+    assertion = bytes.fromhex(octets)
+    signature = assertion[assertion.index(b"\x58\x46") + 2:][:70]
+    assert assertion == cbor.encode({"signature": signature, "authenticatorData": authenticator_data})
+    hardware.public_key().verify(
+        signature, sha256(authenticator_data, sha256(client_data)), ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize("page, heading", [("protocol", "## When it is refused"), ("ios", "## When a request is refused")])
+def test_the_page_says_what_to_do_after_every_denial(page, heading):
+    section = (REPOSITORY / "docs" / f"{page}.md").read_text().split(f"{heading}\n")[1].split("\n## ")[0]
+    codes = {code for code, answer in STATUS_ROWS if isinstance(answer, int)}
+    assert len(codes) > 25
+    assert {code for code in codes if f"`{code}`" not in section} == set()

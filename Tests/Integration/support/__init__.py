@@ -1,0 +1,1 @@
+"""Gateways, clients and services for the tests: all modules that are no test."""

@@ -1,0 +1,57 @@
+"""A gateway whose routes ask for proofs, with what proves that nothing passed it."""
+
+from contextlib import contextmanager
+
+from support.challenges import ChallengeMaker
+from support.denials import NothingForwarded
+from support.gateway import APP, Gateway
+from support.phone import Phone
+
+OTHER_APP = "TEAMID1234.org.example.other"
+
+ROUTES = [
+    {"name": "records", "host": "localhost", "path": "/", "require": "request-proof", "content_limit": 100_000},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
+    {"name": "certificate", "host": "localhost", "path": "/certificate"},
+    {"name": "sentinel", "host": "localhost", "path": "/sentinel"},
+    {"name": "location", "host": "localhost", "path": "/location", "require": "request-proof",
+     "components": ["x-location"]},
+    # More than a worker holds.
+    {"name": "stream", "host": "localhost", "path": "/stream", "require": "request-proof", "body": "stream",
+     "content_limit": "1GiB"},
+    {"name": "stream-little", "host": "localhost", "path": "/stream/little", "require": "request-proof", "body": "stream",
+     "content_limit": 1000},
+    {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "apps": [OTHER_APP]},
+]
+
+
+class Attested:
+    def __init__(self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, **settings):
+        """`app`, `upstream_settings`: further members of the entries of the app and of the service."""
+        self.pki, self.upstream = pki, upstream
+        settings["apps"] = [
+            {"id": APP, "environment": "simulator", "counter": counter, **(app or {})},
+            {"id": OTHER_APP, "environment": "simulator"}]
+        service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
+        self.gateway = Gateway(directory, pki, {"service": service}, ROUTES, **settings)
+        self.gateway.start()
+        if "path" in self.gateway.conf["registry"]:
+            self.challenges = ChallengeMaker(self.gateway)
+        self.phones = 0
+        self.phone = self.new_phone()
+
+    def new_phone(self, app=APP, **options):
+        """A further phone, with a certificate of its own."""
+        self.phones += 1
+        return Phone(self.gateway, self.pki.phone(f"{self.gateway.directory.name}-phone-{self.phones}"), app, **options)
+
+    def nothing_forwarded(self, phone=None):
+        """`phone`: who sends the request that passes, if not the first phone."""
+        return NothingForwarded(self.gateway, self.upstream, (phone or self.phone).identity)
+
+    @contextmanager
+    def nothing_forwarded_at_all(self):
+        """The same where no request can pass: once all were answered with a denial, none is under way."""
+        before = self.upstream.byte_count
+        yield
+        assert self.upstream.byte_count == before

@@ -1,0 +1,79 @@
+"""A gateway that enrols, with an authority for the phones that come to it."""
+
+import json
+import time
+
+from support.enrolling_phone import AttestationAuthority, EnrollingPhone, EnrolmentAddress, MTLSKey, b64url, jws, sha256
+from support.gateway import APP, Gateway, reserve_port
+from support.pki import attestgate
+
+ROUTES = [
+    {"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
+]
+REFUSED = (403, "invalid_request")
+
+
+class Enrolling:
+    """`enrolment`: changes of that section; `app`: of the entry of the app; `apps`: further entries; `like`: another one that it
+    enrols for; further settings as `Gateway` takes them."""
+
+    def __init__(self, directory, pki, upstream, enrolment=None, app=None, apps=(), like=None, **settings):
+        self.pki, self.upstream, self.directory = pki, upstream, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.authority = like.authority if like else AttestationAuthority(directory)
+        self.holder, port = reserve_port()
+        self.provider = like.provider if like else f"https://localhost:{port}"
+        self.service = EnrolmentAddress(pki, port)
+        section = {
+            "address": f"127.0.0.1:{port}", "protocols": ["h2", "http/1.1"], "url": self.provider,
+            "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
+            "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
+            "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}
+        apps = [
+            {"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **entry}
+            for entry in [app or {}, *apps]]
+        self.gateway = Gateway(
+            directory / "gateway", pki, {"service": upstream.address}, ROUTES, apps=apps, enrolment=section, **settings)
+
+    def start(self):
+        # It is ready when enrolment is.
+        self.gateway.start()
+        return self
+
+    def stop(self):
+        self.gateway.stop()
+        self.holder.close()
+
+    def phone(self, app=APP):
+        return EnrollingPhone(self.service, self.authority, self.provider, app)
+
+    def enrolled(self):
+        """A phone that has a certificate. - Returns: the phone, its key, and the answer."""
+        phone, mtls = self.phone(), MTLSKey()
+        response = phone.enrol(mtls)
+        assert response.status == 200, response
+        return phone, mtls, response
+
+    def change(self, **enrolment):
+        """Another conf file, served."""
+        self.gateway.conf["enrolment"].update(enrolment)
+        self.gateway.write_conf()
+        done = attestgate("reload", "--config", self.gateway.conf_path)
+        assert done.returncode == 0, done.stderr
+
+    def status(self):
+        done = attestgate("status", "--config", self.gateway.conf_path, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def devices(self):
+        return json.loads(self.gateway.device_command("list", "--json"))["devices"]
+
+
+def admission_token(issuer_key, mtls, audience, **change):
+    now = int(time.time())
+    claims = {
+        "iss": "https://login.example", "aud": audience, "sub": "patient-1", "jti": b64url(sha256(mtls.point)),
+        "exp": now + 300, "iat": now, "cnf": {"jkt": mtls.thumbprint}, **change}
+    return jws({"alg": "ES256", "typ": "JWT", "kid": "1"}, claims, issuer_key)
