@@ -1,13 +1,107 @@
 public import Vocabulary
 
 /// An app whose devices may be registered, and the requirements on its attestations.
-public struct AppConfiguration: Equatable, Sendable {
-    public let id: AppID
-    public let environment: Environment
-    public let counter: CounterRule
-    /// The requirements on attestations at enrolment. They do not concern a device that an operator adds.
-    public let attestation: AttestationDemands
+///
+/// The requirements apply at enrolment. They do not concern a device that an operator adds.
+public struct AppConfiguration: Equatable, ConfigurationSection {
+    @Setting(required: AppID.kind, "The app id: team id, full stop, bundle id.")
+    public var id: AppID
+    @Setting(required: .choice, "The environment in which the app's keys are attested.")
+    public var environment: Environment
+    @Setting(
+        .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse), default: "strict",
+        "The rule for a device's counter values; each value is accepted once.")
+    public var counter: CounterRule
+    @Setting(.distinct(.choice, minimum: 1), default: "[ios]", "The systems on which the app may run.")
+    public var platforms: [Platform]
+    @Setting(
+        key: "validation_categories", .distinct(ValidationCategory.kind, minimum: 1, maximum: 32),
+        "How the app may have been installed.")
+    var writtenCategories: [ValidationCategory]?
+    @Setting(BundleVersion.kind, "The lowest CFBundleVersion of the app that is accepted.")
+    public var minimumBundleVersion: BundleVersion?
+    @Setting(key: "minimum_os", SystemVersion.kind, "The lowest system version of devices that is accepted.")
+    public var minimumSystem: SystemVersion?
+    @Setting(.choice, default: "accept", "Whether devices that state no category and no version are accepted.")
+    public var absentExtensions: AbsentExtensions
+    @Setting(.choice, default: "nonce-and-tag", "The data that the app's attestations cover.")
+    public var clientData: ClientData
+    @Setting(
+        key: "receipt", .choice, default: "optional", "Whether an attestation must contain a valid receipt.")
+    var receiptName: Receipt.Name
+    @Setting(
+        .integer(0...Int(UInt32.max)), unit: "recently attested keys, counted by Apple",
+        "The highest risk metric that is accepted.")
+    var maximumRisk: Int?
+    /// Nil for other apps than simulated ones, which use Apple's root.
+    @Setting(
+        key: "attestation_root", .file("a readable PEM file"),
+        "The root certificate of software phones' attestations.")
+    public var rootPath: String?
 
+    static let section = Section("apps", of: Self.self)
+
+    /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set.
+    public var validationCategories: Set<ValidationCategory>? {
+        if let writtenCategories { return Set(writtenCategories) }
+        switch environment {
+        case .production:
+            // Only macOS has a further category besides these three.
+            return platforms.contains(.macos)
+                ? [.testFlight, .appStore, .enterprise, .developerID] : [.testFlight, .appStore, .enterprise]
+        case .development: return [.development]
+        case .simulator: return nil
+        }
+    }
+
+    public var receipt: Receipt {
+        switch receiptName {
+        case .required: .required(maximumRisk: maximumRisk.map { UInt32(clamping: $0) })
+        case .optional: .optional
+        }
+    }
+
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        if _rootPath.isWritten, let environment = _environment.value, environment != .simulator {
+            reading.refuse(
+                _rootPath.place,
+                "`attestation_root` has no effect with `environment: \(environment.rawValue)`, which uses Apple's root",
+                expected: "`environment: simulator`, or no `attestation_root`")
+            return false
+        }
+        if _maximumRisk.isWritten, _receiptName.value == .optional {
+            reading.refuse(
+                _maximumRisk.place, "a device could avoid `maximum_risk` by sending no receipt",
+                expected: "`receipt: required`, or no `maximum_risk`")
+            return false
+        }
+        return true
+    }
+
+    /// A list that may be empty and has no app twice.
+    static var list: Kind<[Self]> {
+        .list(of: .section, minimum: 0) { apps, reading in
+            var places: [AppID: Place] = [:]
+            for (app, item) in apps {
+                let place = item.place(of: "id")
+                if let other = places[app.id] {
+                    reading.refuse(
+                        place, "the app `\(app.id)` is already configured, \(reading.line(of: other, from: place))")
+                } else {
+                    places[app.id] = place
+                }
+                if app.environment == .simulator {
+                    reading.warn(
+                        item.place(of: "environment"),
+                        "the app `\(app.id)` accepts software phones: use this for tests and demonstrations only",
+                        expected: "`environment: production` for real devices")
+                }
+            }
+        }
+    }
+}
+
+extension AppConfiguration {
     /// The environment in which the app's keys are attested.
     public enum Environment: String, CaseIterable, Sendable {
         case production
@@ -25,63 +119,108 @@ public struct AppConfiguration: Equatable, Sendable {
         /// 1024.
         case window(Int)
     }
-}
 
-extension AppConfiguration {
-    enum Keys {
-        static let id = Key(
-            "id", .appID, whenMissing: .refused, "The app id: team id, full stop, bundle id.")
-        static let environment = Key(
-            "environment", .choice as Kind<Environment>, whenMissing: .refused,
-            "The environment in which the app's keys are attested.")
-        static let counter = Key(
-            "counter", .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse),
-            whenMissing: .means("strict"),
-            "The rule for a device's counter values; each value is accepted once.")
-
-        static let section = Section(
-            path: "apps",
-            settings: [id.setting, environment.setting, counter.setting] + AttestationDemands.Keys.settings)
+    /// The systems on which the app may run.
+    public enum Platform: String, CaseIterable, Sendable {
+        /// iOS and iPadOS.
+        case ios
+        case macos
+        case tvos
+        case watchos
+        case visionos
     }
 
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let id = reader.read(Keys.id)
-        let environment = reader.read(Keys.environment)
-        let counter = reader.read(Keys.counter)
-        let attestation = AttestationDemands(reader, environment, reading)
-        guard let id, let environment, let counter, let attestation else { return nil }
-        self.id = id
-        self.environment = environment
-        self.counter = counter
-        self.attestation = attestation
+    /// The reason for which the system trusts the app, as Apple's number.
+    public struct ValidationCategory: Hashable, Sendable {
+        public let number: UInt32
+    }
+
+    /// One to eight numbers of at most 18 digits, separated by full stops.
+    public struct BundleVersion: Hashable, Sendable {
+        public let text: String
+    }
+
+    public enum AbsentExtensions: String, CaseIterable, Sendable {
+        case accept
+        case refuse
+    }
+
+    /// The value that the app passes to `attestKey(_:clientDataHash:)`.
+    public enum ClientData: String, CaseIterable, Sendable {
+        case nonceAndTag = "nonce-and-tag"
+        case nonce
+        case dsr
+    }
+
+    public enum Receipt: Equatable, Sendable {
+        case optional
+        /// The highest accepted risk metric. Nil for any.
+        case required(maximumRisk: UInt32?)
+
+        enum Name: String, CaseIterable, Sendable {
+            case required
+            case optional
+        }
     }
 }
 
-extension Kind where Value == AppID {
-    static var appID: Kind { .text(AppIDText.expected, matching: AppIDText.pattern, AppIDText.parse) }
+extension AppConfiguration.ValidationCategory {
+    static let testFlight = Self(number: 2)
+    static let development = Self(number: 3)
+    static let appStore = Self(number: 4)
+    static let enterprise = Self(number: 5)
+    static let developerID = Self(number: 6)
+
+    /// The names of Apple's numbers in the conf file.
+    static let names: [(name: String, category: Self)] = [
+        ("operating-system", Self(number: 1)), ("testflight", testFlight), ("development", development),
+        ("app-store", appStore), ("enterprise", enterprise), ("developer-id", developerID), ("other", Self(number: 10)),
+    ]
 }
 
-extension Kind where Value == [AppConfiguration] {
-    /// A list that may be empty and has no app twice.
-    static var apps: Kind {
-        .list(of: .section(AppConfiguration.Keys.section, AppConfiguration.init), minimum: 0) { apps, reading in
-            var places: [AppID: Place] = [:]
-            for (app, item) in apps {
-                let place = item.place(of: "id")
-                if let other = places[app.id] {
-                    reading.refuse(
-                        place, "the app `\(app.id)` is already configured, \(reading.line(of: other, from: place))")
-                } else {
-                    places[app.id] = place
-                }
-                if app.environment == .simulator {
-                    reading.warn(
-                        item.place(of: "environment"),
-                        "the app `\(app.id)` accepts software phones: use this for tests and demonstrations only",
-                        expected: "`environment: production` for real devices")
-                }
+extension AppConfiguration.ValidationCategory {
+    /// A name or a number: Apple may add categories.
+    fileprivate static var kind: Kind<Self> {
+        let names = names.map(\.name)
+        let shape = Shape.either([.choice(names), .integer(0...Int(UInt32.max))])
+        return .text("one of: \(names.joined(separator: ", ")), or the number of another category", shape: shape) {
+            text throws(InvalidValue) in
+            if let known = Self.names.first(where: { $0.name == text }) { return known.category }
+            guard let number = Decimal.parse(text[...]).flatMap({ UInt32(exactly: $0) }) else {
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is not a known value",
+                    suggestion: Spelling.nearest(to: text, among: names))
             }
+            return Self(number: number)
+        }
+    }
+}
+
+extension SystemVersion {
+    fileprivate static var kind: Kind<SystemVersion> {
+        .text("a system version: one to three numbers separated by full stops, such as \"17.4\"", shape: .version) {
+            text throws(InvalidValue) in
+            guard let version = SystemVersion(text) else {
+                throw InvalidValue("\(Printable.quoted(text)) is not a system version")
+            }
+            return version
+        }
+    }
+}
+
+extension AppConfiguration.BundleVersion {
+    fileprivate static var kind: Kind<Self> {
+        .text("a CFBundleVersion: one to eight numbers separated by full stops", shape: .version) {
+            text throws(InvalidValue) in
+            let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+            let isVersion = parts.allSatisfy { part in
+                (1...18).contains(part.utf8.count)
+                    && part.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
+            }
+            guard isVersion, (1...8).contains(parts.count) else {
+                throw InvalidValue("\(Printable.quoted(text)) is not a bundle version")
+            }
+            return Self(text: text)
         }
     }
 }
@@ -107,6 +246,10 @@ enum CounterRuleText {
         guard windows.contains(window) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return .window(window)
     }
+}
+
+extension AppID {
+    static var kind: Kind<AppID> { .text(AppIDText.expected, matching: AppIDText.pattern, AppIDText.parse) }
 }
 
 /// The notation of app ids.

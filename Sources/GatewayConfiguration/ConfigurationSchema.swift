@@ -7,13 +7,13 @@ public enum ConfigurationSchema {
     ///
     /// - Parameter isPart: whether the schema is for an included file, in which required settings may be missing.
     public static func schema(ofPart isPart: Bool = false) -> SchemaValue {
-        let top = Configuration.Keys.section
+        let top = Configuration.section
         var members = members(of: top)
         let required = members.removeValue(forKey: "required")
         if !isPart, let required {
             // An included file may contain the required settings.
             members["if"] = .object([
-                "not": .object(["required": .list([.text(Inclusion.key.setting.name)])])
+                "not": .object(["required": .list([.text(Inclusion.key)])])
             ])
             members["then"] = .object(["required": required])
         }
@@ -39,7 +39,7 @@ public enum ConfigurationSchema {
         return members
     }
 
-    private static func value(of setting: Setting) -> SchemaValue {
+    private static func value(of setting: SettingDeclaration) -> SchemaValue {
         var members = members(of: setting.shape)
         let unit = setting.unit.map { " (\($0))" } ?? ""
         members["description"] = .text("\(setting.summary)\nExpected: \(setting.type)\(unit).")
@@ -80,7 +80,7 @@ public enum ConfigurationSchema {
     /// Returns a default as JSON, from its notation in the conf file.
     private static func standard(_ text: String, _ shape: Shape) -> SchemaValue? {
         let reading = Reading(
-            source: SourceText(file: "", text: text), files: .unquestioned, top: Configuration.Keys.section)
+            source: SourceText(file: "", text: text), files: .unquestioned, top: Configuration.section)
         return Document.standard(text, at: Place(line: 1, column: 1), reading).map { value(of: $0, shape) }
     }
 

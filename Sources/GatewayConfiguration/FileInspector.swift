@@ -43,62 +43,6 @@ public struct FileInspector: Sendable {
         privacyObjection: FileReader.exposure)
 }
 
-extension Kind where Value == String {
-    /// Creates a kind for a readable file that is not empty. The path is resolved; the contents are not checked here.
-    static func file(_ what: String) -> Kind {
-        path(what) { path, reading in reading.objection(toFile: path) }
-    }
-
-    /// Creates a kind for a file with a secret, which only its owner may read or write.
-    static func secretFile(_ what: String) -> Kind {
-        path(what + ", mode 0600") { path, reading in
-            reading.objection(toFile: path) ?? reading.objection(toSecretIn: path)
-        }
-    }
-
-    /// Creates a kind for a secret file with the private key of a certificate.
-    static func keyFile(_ what: String) -> Kind {
-        let file = secretFile(what)
-        return Kind(expected: file.expected, shape: file.shape) { item, reading in
-            guard let path = file.read(item, reading) else { return nil }
-            reading.mention(.privateKey(path), at: item.place)
-            return path
-        }
-    }
-
-    /// Creates a kind for a file that need not exist, in a directory that must. The path is resolved.
-    static func fileToMake(_ what: String) -> Kind {
-        path(what) { path, reading in reading.objection(toMaking: path) }
-    }
-
-    private static func path(
-        _ what: String, _ objection: @escaping @Sendable (String, Reading) -> String?
-    ) -> Kind {
-        Kind(expected: what, shape: .text(pattern: nil)) { item, reading in
-            guard let text = item.text else {
-                reading.refuse(item.place, "found \(item.summary)", expected: what)
-                return nil
-            }
-            guard !text.isEmpty else {
-                reading.refuse(item.place, "the path is empty", expected: what)
-                return nil
-            }
-            let path = reading.resolve(path: text, at: item.place)
-            reading.mention(.file(path), at: item.place)
-            if let objection = objection(path, reading) {
-                // A shell would have replaced them.
-                let isShell = text.contains("$") || text.hasPrefix("~")
-                let hint = isShell ? "; `$` and `~` are not expanded" : ""
-                reading.refuse(
-                    item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)\(hint)", expected: what
-                )
-                return nil
-            }
-            return path
-        }
-    }
-}
-
 extension FileInspector {
     /// An inspector that accepts every file, for callers that need only the text of the conf file.
     public static let unquestioned = FileInspector(objection: { _ in nil })

@@ -1,164 +1,88 @@
 /// Limits for clients.
-public struct LimitsConfiguration: Equatable, Sendable {
-    /// The memory limit of the whole process, in bytes. Nil for a share of the available memory.
-    public let memory: Int?
-    /// The maximum number of open client connections, per worker.
-    public let connections: Int
-    /// The maximum number of open connections of one client certificate's key, over all workers.
-    public let connectionsPerClient: Int
-    /// The maximum number of open connections of one client address, over all workers.
-    public let connectionsPerSource: Int?
-    /// The maximum number of TLS handshakes in progress, per worker.
-    public let handshakes: Int
-    /// The maximum number of handshakes of one client address, over all workers.
-    public let handshakesPerSource: Int?
-    /// The maximum size of a request's head, in bytes.
-    public let head: Int
-    /// The maximum size of a request's target, in bytes. Never more than `head`.
-    public let target: Int
-    /// The maximum number of fields in a request's head.
-    public let fields: Int
-    public let requestsPerConnection: Int
-    /// The maximum number of requests in flight on an HTTP/2 connection.
-    public let streams: Int
-    /// The maximum number of HTTP/2 streams of one certificate's key, per worker.
-    public let streamsPerClient: Int
-    /// The maximum number of requests in flight at one upstream for one certificate's key, per worker.
-    public let requestsPerDevice: Int
-    /// The maximum number of WebSocket tunnels, open or opening, per worker.
-    public let tunnels: Int
-    /// The maximum number of tunnels of one device, or of one certificate's key if no device is known, over all
-    /// workers.
-    public let tunnelsPerDevice: Int
-    /// The maximum content that a worker holds for requests that cannot be forwarded yet, in bytes.
-    public let heldContent: Int
-    /// The request rate of one client address, over all workers.
-    public let ratePerSource: RateConfiguration?
-    /// The request rate of one registered device, over all workers.
-    public let ratePerDevice: RateConfiguration?
-}
+public struct LimitsConfiguration: Equatable, ConfigurationSection {
+    @Setting(
+        .size((64 << 20)...(1 << 40)), unit: "bytes of the process", isIndependent: true,
+        "The memory of the whole process.")
+    public var memory: Int?
+    @Setting(
+        .integer(1...1_000_000), unit: "connections per worker", default: "10000",
+        "The maximum number of open client connections.")
+    public var connections: Int
+    @Setting(
+        .integer(1...1_000_000), unit: "connections", isIndependent: true,
+        "The maximum number of open connections of one client address.")
+    public var connectionsPerSource: Int?
+    @Setting(
+        .integer(1...1_000_000), unit: "connections", default: "100",
+        "The maximum number of open connections of one client certificate's key.")
+    public var connectionsPerClient: Int
+    @Setting(
+        .integer(1...1_000_000), unit: "handshakes per worker", default: "1000",
+        "The maximum number of TLS handshakes in flight.")
+    public var handshakes: Int
+    @Setting(
+        .integer(1...1_000_000), unit: "handshakes", isIndependent: true,
+        "The maximum number of TLS handshakes in flight of one client address.")
+    public var handshakesPerSource: Int?
+    @Setting(
+        .size((1 << 10)...(24 << 10)), unit: "bytes", default: "16KiB",
+        "The maximum size of a request head: its first line and its fields.")
+    public var head: Int
+    /// Never more than `head`.
+    @Setting(
+        .size(128...(24 << 10)), unit: "bytes", default: "8KiB",
+        "The maximum length of a request target: path and query.")
+    public var target: Int
+    @Setting(.integer(8...256), unit: "fields", default: "100", "The maximum number of fields in a request head.")
+    public var fields: Int
+    @Setting(
+        .integer(1...1_000_000_000), unit: "requests", default: "10000",
+        "The number of requests after which a connection is closed.")
+    public var requestsPerConnection: Int
+    @Setting(
+        .integer(1...1000), unit: "requests per connection", default: "100",
+        "The maximum number of requests in flight on an HTTP/2 connection.")
+    public var streams: Int
+    /// Counted per worker.
+    @Setting(
+        .integer(1...65_535), unit: "requests of one client", default: "1000",
+        "The maximum number of HTTP/2 requests in flight of one client certificate's key.")
+    public var streamsPerClient: Int
+    /// Counted per worker, by the certificate's key.
+    @Setting(
+        .integer(1...65_535), unit: "requests of one device", default: "512",
+        "The maximum number of requests in flight of one device at one upstream.")
+    public var requestsPerDevice: Int
+    @Setting(
+        .integer(0...1_000_000), unit: "tunnels per worker", default: "1000",
+        "The maximum number of open WebSockets.")
+    public var tunnels: Int
+    /// Counted by the certificate's key if no device is known.
+    @Setting(
+        .integer(1...65_535), unit: "tunnels of one device", default: "4",
+        "The maximum number of open WebSockets of one device.")
+    public var tunnelsPerDevice: Int
+    @Setting(
+        .size((1 << 20)...(64 << 30)), unit: "bytes per worker", default: "256MiB",
+        "The maximum size of request content that is held until proofs are verified.")
+    public var heldContent: Int
+    @Setting(
+        .rate, unit: "requests of one address", isIndependent: true, "The maximum request rate of one client address.")
+    public var ratePerSource: RateConfiguration?
+    @Setting(
+        .rate, unit: "requests of one device", isIndependent: true, "The maximum request rate of one registered device."
+    )
+    public var ratePerDevice: RateConfiguration?
 
-extension LimitsConfiguration {
-    enum Keys {
-        static let memory = Key(
-            "memory", .size((64 << 20)...(1 << 40)), unit: "bytes of the process", whenMissing: .allowed,
-            "The memory of the whole process.")
-        static let connectionsPerClient = Key(
-            "connections_per_client", .integer(1...1_000_000), unit: "connections", whenMissing: .means("100"),
-            "The maximum number of open connections of one client certificate's key.")
-        static let streamsPerClient = Key(
-            "streams_per_client", .integer(1...65_535), unit: "requests of one client", whenMissing: .means("1000"),
-            "The maximum number of HTTP/2 requests in flight of one client certificate's key.")
-        static let connections = Key(
-            "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
-            "The maximum number of open client connections.")
-        static let connectionsPerSource = Key(
-            "connections_per_source", .integer(1...1_000_000), unit: "connections", whenMissing: .allowed,
-            "The maximum number of open connections of one client address.")
-        static let handshakes = Key(
-            "handshakes", .integer(1...1_000_000), unit: "handshakes per worker", whenMissing: .means("1000"),
-            "The maximum number of TLS handshakes in flight.")
-        static let handshakesPerSource = Key(
-            "handshakes_per_source", .integer(1...1_000_000), unit: "handshakes", whenMissing: .allowed,
-            "The maximum number of TLS handshakes in flight of one client address.")
-        static let head = Key(
-            "head", .size((1 << 10)...(24 << 10)), unit: "bytes", whenMissing: .means("16KiB"),
-            "The maximum size of a request head: its first line and its fields.")
-        static let target = Key(
-            "target", .size(128...(24 << 10)), unit: "bytes", whenMissing: .means("8KiB"),
-            "The maximum length of a request target: path and query.")
-        static let fields = Key(
-            "fields", .integer(8...256), unit: "fields", whenMissing: .means("100"),
-            "The maximum number of fields in a request head.")
-        static let requestsPerConnection = Key(
-            "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
-            "The number of requests after which a connection is closed.")
-        static let streams = Key(
-            "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
-            "The maximum number of requests in flight on an HTTP/2 connection.")
-        static let requestsPerDevice = Key(
-            "requests_per_device", .integer(1...65_535), unit: "requests of one device", whenMissing: .means("512"),
-            "The maximum number of requests in flight of one device at one upstream.")
-        static let tunnels = Key(
-            "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
-            "The maximum number of open WebSockets.")
-        static let tunnelsPerDevice = Key(
-            "tunnels_per_device", .integer(1...65_535), unit: "tunnels of one device", whenMissing: .means("4"),
-            "The maximum number of open WebSockets of one device.")
-        static let heldContent = Key(
-            "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
-            "The maximum size of request content that is held until proofs are verified.")
+    static let section = Section("limits", of: Self.self)
 
-        static let ratePerSource = Key(
-            "rate_per_source", .rate, unit: "requests of one address", whenMissing: .allowed,
-            "The maximum request rate of one client address.")
-        static let ratePerDevice = Key(
-            "rate_per_device", .rate, unit: "requests of one device", whenMissing: .allowed,
-            "The maximum request rate of one registered device.")
-
-        static let section = Section(
-            path: "limits",
-            settings: [
-                memory.setting, connections.setting, connectionsPerSource.setting, connectionsPerClient.setting,
-                handshakes.setting, handshakesPerSource.setting,
-                head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, streamsPerClient.setting, requestsPerDevice.setting, tunnels.setting,
-                tunnelsPerDevice.setting,
-                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
-            ])
-    }
-
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let memory = reader.read(Keys.memory)
-        let connections = reader.read(Keys.connections)
-        let connectionsPerClient = reader.read(Keys.connectionsPerClient)
-        let connectionsPerSource = reader.read(Keys.connectionsPerSource)
-        let handshakes = reader.read(Keys.handshakes)
-        let handshakesPerSource = reader.read(Keys.handshakesPerSource)
-        let head = reader.read(Keys.head)
-        let target = reader.read(Keys.target, within: head)
-        let fields = reader.read(Keys.fields)
-        let requestsPerConnection = reader.read(Keys.requestsPerConnection)
-        let streams = reader.read(Keys.streams)
-        let streamsPerClient = reader.read(Keys.streamsPerClient)
-        let requestsPerDevice = reader.read(Keys.requestsPerDevice)
-        let tunnels = reader.read(Keys.tunnels)
-        let tunnelsPerDevice = reader.read(Keys.tunnelsPerDevice)
-        let heldContent = reader.read(Keys.heldContent)
-        let ratePerSource = reader.read(Keys.ratePerSource)
-        let ratePerDevice = reader.read(Keys.ratePerDevice)
-        if let head, let target, target > head {
-            reading.refuse(
-                reader.place(of: Keys.target),
-                "`target` (\(SizeText.format(target))) is larger than `head` (\(SizeText.format(head)))",
-                expected: "`target` of at most \(SizeText.format(head)), because the target is part of the head")
-            return nil
-        }
-        guard let connections, let connectionsPerClient, let streamsPerClient, let handshakes, let head, let target,
-            let fields, let requestsPerConnection,
-            let streams, let requestsPerDevice, let tunnels, let tunnelsPerDevice, let heldContent
-        else {
-            return nil
-        }
-        self.memory = memory
-        self.connections = connections
-        self.connectionsPerClient = connectionsPerClient
-        self.streamsPerClient = streamsPerClient
-        self.connectionsPerSource = connectionsPerSource
-        self.handshakes = handshakes
-        self.handshakesPerSource = handshakesPerSource
-        self.head = head
-        self.target = target
-        self.fields = fields
-        self.requestsPerConnection = requestsPerConnection
-        self.streams = streams
-        self.requestsPerDevice = requestsPerDevice
-        self.tunnels = tunnels
-        self.tunnelsPerDevice = tunnelsPerDevice
-        self.heldContent = heldContent
-        self.ratePerSource = ratePerSource
-        self.ratePerDevice = ratePerDevice
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        _target.lowerDefault(to: _head.value)
+        guard let head = _head.value, let target = _target.value, target > head else { return true }
+        reading.refuse(
+            _target.place, "`target` (\(SizeText.format(target))) is larger than `head` (\(SizeText.format(head)))",
+            expected: "`target` of at most \(SizeText.format(head)), because the target is part of the head")
+        return false
     }
 }
 
@@ -166,7 +90,7 @@ extension LimitsConfiguration {
 /// no effect.
 enum DeviceRate {
     static func check(_ root: Item, _ reading: Reading) {
-        let key = LimitsConfiguration.Keys.ratePerDevice.setting.name
+        let key = "rate_per_device"
         guard let limits = root["limits"], limits[key] != nil else { return }
         let lacking = AppReferences.lacking(in: root)
         guard !lacking.isEmpty else { return }
@@ -184,7 +108,7 @@ enum DeviceShare {
     static func check(
         _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration, in root: Item, _ reading: Reading
     ) {
-        let key = LimitsConfiguration.Keys.requestsPerDevice.setting.name
+        let key = "requests_per_device"
         let share = limits.requestsPerDevice
         if share >= limits.connections, limits.connections > 1, let item = root["limits"] {
             reading.warn(

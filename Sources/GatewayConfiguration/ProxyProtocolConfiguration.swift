@@ -1,28 +1,15 @@
 /// The peers whose connections begin with a PROXY header, which contains the client's address.
-public struct ProxyProtocolConfiguration: Equatable, Sendable {
-    /// At least one network, each once.
-    public let from: [Network]
-}
+public struct ProxyProtocolConfiguration: Equatable, ConfigurationSection {
+    @Setting(
+        required: .list(
+            of: .text(Network.expected, Network.parse), minimum: 1, maximum: Self.most, check: Self.checkNetworks),
+        "The load balancers' addresses: their connections, and only theirs, must begin with a PROXY header.")
+    public var from: [Network]
 
-extension ProxyProtocolConfiguration {
-    enum Keys {
-        static let from = Key(
-            "from", .proxies, whenMissing: .refused,
-            "The load balancers' addresses: their connections, and only theirs, must begin with a PROXY header.")
+    static let section = Section("listeners.proxy_protocol", of: Self.self)
 
-        static let section = Section(path: "listeners.proxy_protocol", settings: [from.setting])
-    }
-
-    /// The section of the enrolment listener, with the same keys.
-    static let enrolmentSection = Section(path: "enrolment.proxy_protocol", settings: Keys.section.settings)
-
-    /// Reads the section.
-    ///
-    /// - Parameter section: the section, at any place of the file.
-    init?(_ item: Item, in section: Section, _ reading: Reading) {
-        guard let reader = SectionReader(item, section, reading), let from = reader.read(Keys.from) else { return nil }
-        self.from = from
-    }
+    /// The maximum number of networks, since each connection is compared with all of them.
+    private static let most = 64
 
     /// Returns whether one of the peers can connect to the address, and refuses the section if none can. Sockets of one
     /// family accept no connections of the other.
@@ -34,24 +21,17 @@ extension ProxyProtocolConfiguration {
             expected: "an \(isIPv6 ? "IPv6" : "IPv4") address or network in `from`")
         return false
     }
-}
 
-extension Kind where Value == [Network] {
-    /// The maximum number of networks, since each connection is compared with all of them.
-    private static var most: Int { 64 }
-
-    fileprivate static var proxies: Kind {
-        .list(of: .text(Network.expected, Network.parse), minimum: 1, maximum: most) { networks, reading in
-            var seen: Set<Network> = []
-            for (network, item) in networks {
-                if !seen.insert(network).inserted {
-                    reading.refuse(item.place, "\(item.summary) is listed twice")
-                }
-                if network.isEverything {
-                    reading.warn(
-                        item.place, "every client could claim any address",
-                        expected: "only the addresses of the load balancers")
-                }
+    private static func checkNetworks(_ networks: [(value: Network, item: Item)], _ reading: Reading) {
+        var seen: Set<Network> = []
+        for (network, item) in networks {
+            if !seen.insert(network).inserted {
+                reading.refuse(item.place, "\(item.summary) is listed twice")
+            }
+            if network.isEverything {
+                reading.warn(
+                    item.place, "every client could claim any address",
+                    expected: "only the addresses of the load balancers")
             }
         }
     }

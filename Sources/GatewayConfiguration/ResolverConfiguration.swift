@@ -1,68 +1,46 @@
 /// The resolution of upstream servers' names.
-public struct ResolverConfiguration: Equatable, Sendable {
+public struct ResolverConfiguration: Equatable, ConfigurationSection {
+    @Setting(
+        key: "nameservers",
+        .distinct(
+            .text(
+                "a literal address and a port, for example 127.0.0.53:53", matching: ServerAddress.literalPattern,
+                ServerAddress.parseLiteral),
+            minimum: 1, maximum: 8),
+        "The nameservers.")
+    var writtenNameservers: [ServerAddress]?
+    @Setting(
+        .duration(.milliseconds(100) ... .seconds(10)), unit: "for one attempt", default: "1s",
+        "The timeout of a query to a nameserver.")
+    public var timeout: Duration
+    @Setting(
+        .integer(1...10), unit: "questions", default: "3",
+        "How often a query is sent, to one nameserver after the other.")
+    public var attempts: Int
+    /// Never more than `maximumTTL`.
+    @Setting(
+        .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer", default: "5s",
+        "The minimum time that an answer is used.")
+    public var minimumTTL: Duration
+    @Setting(
+        .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer", default: "5m",
+        "The maximum time that an answer is used.")
+    public var maximumTTL: Duration
+
+    static let section = Section("resolver", of: Self.self)
+
     /// Literal addresses. Empty for those of the system.
-    public let nameservers: [ServerAddress]
-    /// The timeout of one attempt.
-    public let timeout: Duration
-    public let attempts: Int
-    /// The minimum and maximum lifetime of an answer, in whole seconds. The minimum never exceeds the maximum.
-    public let minimumTTL: Duration
-    public let maximumTTL: Duration
-}
+    public var nameservers: [ServerAddress] { writtenNameservers ?? [] }
 
-extension ResolverConfiguration {
-    enum Keys {
-        static let nameservers = Key(
-            "nameservers",
-            .distinct(
-                .text(
-                    "a literal address and a port, for example 127.0.0.53:53", matching: ServerAddress.literalPattern,
-                    ServerAddress.parseLiteral),
-                minimum: 1, maximum: 8),
-            whenMissing: .allowed, "The nameservers.")
-        static let timeout = Key(
-            "timeout", .duration(.milliseconds(100) ... .seconds(10)), unit: "for one attempt",
-            whenMissing: .means("1s"),
-            "The timeout of a query to a nameserver.")
-        static let attempts = Key(
-            "attempts", .integer(1...10), unit: "questions", whenMissing: .means("3"),
-            "How often a query is sent, to one nameserver after the other.")
-        static let minimumTTL = Key(
-            "minimum_ttl", .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer",
-            whenMissing: .means("5s"), "The minimum time that an answer is used.")
-        static let maximumTTL = Key(
-            "maximum_ttl", .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer",
-            whenMissing: .means("5m"), "The maximum time that an answer is used.")
-
-        static let section = Section(
-            path: "resolver",
-            settings: [
-                nameservers.setting, timeout.setting, attempts.setting, minimumTTL.setting, maximumTTL.setting,
-            ])
-    }
-
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let nameservers = reader.read(Keys.nameservers)
-        let timeout = reader.read(Keys.timeout)
-        let attempts = reader.read(Keys.attempts)
-        let minimumTTL = reader.read(Keys.minimumTTL)
-        let maximumTTL = reader.read(Keys.maximumTTL)
-        if let minimumTTL, let maximumTTL, minimumTTL > maximumTTL {
-            reading.refuse(
-                reader.place(of: reader.has(Keys.minimumTTL) ? Keys.minimumTTL : Keys.maximumTTL),
-                "`minimum_ttl` (\(DurationText.format(minimumTTL))) is longer than `maximum_ttl`"
-                    + " (\(DurationText.format(maximumTTL)))",
-                expected: "`minimum_ttl` of at most \(DurationText.format(maximumTTL))")
-            return nil
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        guard let minimumTTL = _minimumTTL.value, let maximumTTL = _maximumTTL.value, minimumTTL > maximumTTL else {
+            return true
         }
-        guard let timeout, let attempts, let minimumTTL, let maximumTTL,
-            nameservers != nil || !reader.has(Keys.nameservers)
-        else { return nil }
-        self.nameservers = nameservers ?? []
-        self.timeout = timeout
-        self.attempts = attempts
-        self.minimumTTL = minimumTTL
-        self.maximumTTL = maximumTTL
+        let longest = DurationText.format(maximumTTL)
+        reading.refuse(
+            _minimumTTL.isWritten ? _minimumTTL.place : _maximumTTL.place,
+            "`minimum_ttl` (\(DurationText.format(minimumTTL))) is longer than `maximum_ttl` (\(longest))",
+            expected: "`minimum_ttl` of at most \(longest)")
+        return false
     }
 }

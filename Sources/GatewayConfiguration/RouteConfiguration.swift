@@ -1,36 +1,100 @@
 public import Vocabulary
 
 /// A route: the requests that go to an upstream, and their required proof.
-public struct RouteConfiguration: Equatable, Sendable {
-    /// The name in logs and metrics. Paths may contain patients' identifiers; names do not.
-    public let name: String
-    /// The host in lower case, without a port. IPv6 is canonical and in brackets.
-    public let host: String
+public struct RouteConfiguration: Equatable, ConfigurationSection {
+    /// Paths may contain patients' identifiers; names do not.
+    @Setting(
+        required: .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
+        "The name of the route in logs and metrics.")
+    public var name: String
+    /// In lower case, without a port. IPv6 is canonical and in brackets.
+    @Setting(
+        required: .text(
+            "a name or address in lower case, IPv6 in brackets, no port", matching: HostName.pattern, HostName.parse),
+        "The host of the requests.")
+    public var host: String
     /// A prefix that ends on a segment boundary: `/a` covers `/a` and `/a/b`, not `/ab`.
-    public let path: String
-    /// At least one method.
-    public let methods: Set<Method>
-    public let require: Requirement
+    @Setting(
+        required: .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse),
+        "The path prefix of the requests; the longest matching prefix wins.")
+    public var path: String
+    @Setting(key: "methods", .distinct(.choice, minimum: 1), default: Method.all, "The allowed methods.")
+    var methodList: [Method]
+    @Setting(.choice, default: Requirement.standard.rawValue, "What a request must prove.")
+    public var require: Requirement
+    @Setting(key: "apps", .distinct(AppID.kind, minimum: 1), isIndependent: true, "The apps whose devices are allowed.")
+    var namedApps: [AppID]?
+    /// In lower case.
+    @Setting(
+        .distinct(
+            .text(ConfiguredFieldName.expectedComponent, ConfiguredFieldName.parseComponent), minimum: 0, maximum: 8),
+        default: "[]", "Request fields that a proof must cover in addition to the built-in components.")
+    public var components: [String]
+    @Setting(
+        required: .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
+        "The upstream that requests are forwarded to.")
+    public var upstream: String
+    @Setting(.size(0...(1 << 30)), unit: "bytes", default: "1MiB", "The maximum size of request content.")
+    public var contentLimit: Int
+    /// Nil for `timeouts.content_idle` and `timeouts.content_rate`.
+    @Setting(
+        .duration(.milliseconds(100) ... .seconds(86_400)),
+        "The maximum pause of a client within the content of a request, in place of a minimum rate.")
+    public var contentIdle: Duration?
+    /// `collect` unless the route requires a proof.
+    @Setting(
+        .choice, default: "collect",
+        "Whether the content of a request with a proof is forwarded before or after it is verified.")
+    public var body: Body
+    /// If allowed, GET is among the methods.
+    @Setting(.choice, default: "ignored", "Whether a request may open a WebSocket.")
+    public var websocket: WebSocket
+    /// In lower case.
+    @Setting(
+        key: "unusual_headers",
+        .distinct(.text(ConfiguredFieldName.expectedUnusual, ConfiguredFieldName.parseUnusual), minimum: 0),
+        default: "[]",
+        "Request fields to forward although their names have other characters than letters, digits and -.")
+    public var unusualFields: [String]
+    @Setting(
+        .rate, unit: "requests of all clients", isIndependent: true, "The maximum rate of requests to the upstream.")
+    public var rate: RateConfiguration?
+
+    static let section = Section("routes", of: Self.self)
+
     /// The configured apps whose devices are accepted: all, unless the route names its own. Unused where `require` is
     /// `certificate`.
-    public let apps: [AppID]
-    /// Names of request fields, in lower case, that a proof must cover besides the built-in components.
-    public let components: [String]
-    /// The name of an existing upstream.
-    public let upstream: String
-    /// The maximum content of a request, in bytes.
-    public let contentLimit: Int
-    /// The idle timeout and the rate of content. Nil for `timeouts.content_idle` and `timeouts.content_rate`.
-    public let contentIdle: Duration?
-    /// The handling of content: `collect` unless the route requires a proof.
-    public let body: Body
-    /// Whether a request may open a WebSocket. If so, GET is among the methods.
-    public let websocket: WebSocket
-    /// Names of request fields, in lower case, that are forwarded although they have characters besides letters, digits
-    /// and `-`.
-    public let unusualFields: [String]
-    /// The rate of requests to the upstream, over all clients.
-    public let rate: RateConfiguration?
+    public private(set) var apps: [AppID] = []
+
+    /// At least one method.
+    public var methods: Set<Method> { Set(methodList) }
+
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        if _websocket.value == .allowed, let methods = _methodList.value, !methods.contains(.get) {
+            reading.refuse(
+                _websocket.place, "`websocket: allowed` has no effect without the method GET",
+                expected: "GET among the `methods`, or no `websocket`")
+            return false
+        }
+        return true
+    }
+
+    /// Refuses a key that has an effect only from a higher level on: its author would rely on a protection that does not
+    /// exist.
+    func hasEffect(_ key: String, at place: Place, _ reading: Reading) -> Bool {
+        let least: Requirement
+        switch key {
+        case "apps": least = .device
+        case "components", "body": least = .requestProof
+        default: return true
+        }
+        guard let require = _require.value, require < least else { return true }
+        let levels = Requirement.allCases.filter { $0 >= least }.map { "`require: \($0.rawValue)`" }
+        reading.refuse(
+            place, "`\(key)` has no effect with `require: \(require.rawValue)`",
+            expected: "\(levels.joined(separator: " or ")), or no `\(key)`")
+        return false
+    }
 
     /// A method that the gateway forwards.
     public enum Method: String, CaseIterable, Sendable {
@@ -41,6 +105,9 @@ public struct RouteConfiguration: Equatable, Sendable {
         case patch = "PATCH"
         case delete = "DELETE"
         case options = "OPTIONS"
+
+        /// All methods in the notation of the conf file.
+        fileprivate static let all = "[\(allCases.map(\.rawValue).joined(separator: ", "))]"
     }
 
     /// The required proof, weakest first. Each level includes the one before.
@@ -62,8 +129,6 @@ public struct RouteConfiguration: Equatable, Sendable {
         case collect
         /// Forwards content as it arrives, except for the last byte.
         case stream
-
-        static let standard = collect
     }
 
     /// The treatment of a request for a WebSocket.
@@ -72,8 +137,6 @@ public struct RouteConfiguration: Equatable, Sendable {
         case ignored
         /// Opens a tunnel if the service agrees.
         case allowed
-
-        static let standard = ignored
     }
 }
 
@@ -90,122 +153,15 @@ extension RouteConfiguration.Requirement: Comparable {
 }
 
 extension RouteConfiguration {
-    enum Keys {
-        static let name = Key(
-            "name", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
-            whenMissing: .refused,
-            "The name of the route in logs and metrics.")
-        static let host = Key(
-            "host",
-            .text(
-                "a name or address in lower case, IPv6 in brackets, no port", matching: HostName.pattern, HostName.parse
-            ),
-            whenMissing: .refused, "The host of the requests.")
-        static let path = Key(
-            "path", .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse), whenMissing: .refused,
-            "The path prefix of the requests; the longest matching prefix wins.")
-        static let methods = Key(
-            "methods", .distinct(.choice as Kind<Method>, minimum: 1),
-            whenMissing: .means("[\(Method.allCases.map(\.rawValue).joined(separator: ", "))]"),
-            "The allowed methods.")
-        static let require = Key(
-            "require", .choice as Kind<Requirement>, whenMissing: .means(Requirement.standard.rawValue),
-            "What a request must prove.")
-        static let apps = Key(
-            "apps", .distinct(.appID, minimum: 1), whenMissing: .allowed,
-            "The apps whose devices are allowed.")
-        static let components = Key(
-            "components",
-            .distinct(
-                .text(ConfiguredFieldName.expectedComponent, ConfiguredFieldName.parseComponent), minimum: 0, maximum: 8
-            ),
-            whenMissing: .means("[]"),
-            "Request fields that a proof must cover in addition to the built-in components.")
-        static let upstream = Key(
-            "upstream", .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse),
-            whenMissing: .refused,
-            "The upstream that requests are forwarded to.")
-        static let contentLimit = Key(
-            "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
-            "The maximum size of request content.")
-        static let contentIdle = Key(
-            "content_idle", .duration(.milliseconds(100) ... .seconds(86_400)), whenMissing: .allowed,
-            "The maximum pause of a client within the content of a request, in place of a minimum rate.")
-        static let body = Key(
-            "body", .choice as Kind<Body>, whenMissing: .means(Body.standard.rawValue),
-            "Whether the content of a request with a proof is forwarded before or after it is verified.")
-        static let websocket = Key(
-            "websocket", .choice as Kind<WebSocket>, whenMissing: .means(WebSocket.standard.rawValue),
-            "Whether a request may open a WebSocket.")
-        static let unusualHeaders = Key(
-            "unusual_headers",
-            .distinct(.text(ConfiguredFieldName.expectedUnusual, ConfiguredFieldName.parseUnusual), minimum: 0),
-            whenMissing: .means("[]"),
-            "Request fields to forward although their names have other characters than letters, digits and -.")
-        static let rate = Key(
-            "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
-            "The maximum rate of requests to the upstream.")
-
-        static let section = Section(
-            path: "routes",
-            settings: [
-                name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting, contentIdle.setting, body.setting,
-                websocket.setting, unusualHeaders.setting, rate.setting,
-            ])
+    /// Returns the route for the apps that it names, or for all.
+    func admitting(_ all: [AppID]) -> RouteConfiguration {
+        var route = self
+        route.apps = namedApps ?? all
+        return route
     }
 
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let name = reader.read(Keys.name)
-        let host = reader.read(Keys.host)
-        let path = reader.read(Keys.path)
-        let methods = reader.read(Keys.methods)
-        let require = reader.read(Keys.require)
-        let apps = Self.read(Keys.apps, from: .device, require, reader, reading)
-        let components = Self.read(Keys.components, from: .requestProof, require, reader, reading)
-        let upstream = reader.read(Keys.upstream)
-        let contentLimit = reader.read(Keys.contentLimit)
-        let contentIdle = reader.read(Keys.contentIdle)
-        let body = Self.read(Keys.body, from: .requestProof, require, reader, reading)
-        let websocket = reader.read(Keys.websocket)
-        if websocket == .allowed, let methods, !methods.contains(.get) {
-            reading.refuse(
-                reader.place(of: Keys.websocket), "`websocket: allowed` has no effect without the method GET",
-                expected: "GET among the `methods`, or no `websocket`")
-            return nil
-        }
-        let unusualFields = reader.read(Keys.unusualHeaders)
-        let rate = reader.read(Keys.rate)
-        guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit,
-            let body, let websocket, let unusualFields, contentIdle != nil || !reader.has(Keys.contentIdle)
-        else { return nil }
-        self.init(
-            name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle,
-            body: body, websocket: websocket, unusualFields: unusualFields, rate: rate)
-    }
-
-    /// Reads a key that has an effect only from a certain level on. Below that level the key is refused: its author
-    /// would rely on a protection that does not exist.
-    private static func read<Value>(
-        _ key: Key<Value>, from least: Requirement, _ require: Requirement?, _ reader: SectionReader, _ reading: Reading
-    ) -> Value? {
-        guard reader.has(key), let require, require < least else { return reader.read(key) }
-        let levels = Requirement.allCases.filter { $0 >= least }.map { "`require: \($0.rawValue)`" }
-        reading.refuse(
-            reader.place(of: key), "`\(key.setting.name)` has no effect with `require: \(require.rawValue)`",
-            expected: "\(levels.joined(separator: " or ")), or no `\(key.setting.name)`")
-        return nil
-    }
-
-    /// Returns the route for the devices of these apps.
-    func admitting(_ apps: [AppID]) -> RouteConfiguration {
-        RouteConfiguration(
-            name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
-            upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
-            websocket: websocket, unusualFields: unusualFields, rate: rate)
-    }
+    /// A list of at least one route.
+    static var list: Kind<[Self]> { .list(of: .section, minimum: 1, check: RouteRelations.check) }
 }
 
 /// Rules between the routes of a conf file.
@@ -301,14 +257,5 @@ enum RouteRelations {
 
     private static func covers(_ prefix: String, _ path: String) -> Bool {
         path != prefix && (prefix == "/" || path.hasPrefix(prefix + "/"))
-    }
-}
-
-extension Kind where Value == [RouteConfiguration] {
-    /// A list of at least one route.
-    static var routes: Kind {
-        .list(
-            of: .section(RouteConfiguration.Keys.section, RouteConfiguration.init), minimum: 1,
-            check: RouteRelations.check)
     }
 }

@@ -9,11 +9,11 @@ import Vocabulary
 struct AttestationDemandsTests {
     private func demands(
         _ lines: String, environment: String = "production"
-    ) throws -> AttestationDemands {
+    ) throws -> AppConfiguration {
         let text = Conf.attested(
             replacing: "    environment: production\n    counter: window 64\n",
             by: "    environment: \(environment)\n" + lines)
-        return try #require(try Conf.read(text).configuration.apps.first).attestation
+        return try #require(try Conf.read(text).configuration.apps.first)
     }
 
     @Test("omitted settings have their defaults; that of categories depends on the environment")
@@ -49,7 +49,7 @@ struct AttestationDemandsTests {
 
             """)
         #expect(demands.platforms == [.macos, .visionos])
-        #expect(demands.validationCategories == [.appStore, AttestationDemands.ValidationCategory(number: 77)])
+        #expect(demands.validationCategories == [.appStore, AppConfiguration.ValidationCategory(number: 77)])
         #expect(demands.minimumBundleVersion?.text == "1.20")
         #expect(demands.minimumSystem == SystemVersion("17.10"))
         #expect(demands.absentExtensions == .refuse)
@@ -66,14 +66,14 @@ struct AttestationDemandsTests {
             "operating-system": .operatingSystem, "testflight": .testFlight, "development": .development,
             "app-store": .appStore, "enterprise": .enterprise, "developer-id": .developerID, "other": .other,
         ]
-        let names = AttestationDemands.ValidationCategory.names.map { ($0.name, $0.category.number) }
+        let names = AppConfiguration.ValidationCategory.names.map { ($0.name, $0.category.number) }
         #expect(Dictionary(uniqueKeysWithValues: names) == known.mapValues(\.rawValue))
     }
 
     @Test("client data formats have the names that enrolment uses")
     func clientData() {
         #expect(
-            AttestationDemands.ClientData.allCases.map(\.rawValue) == ClientDataFormat.allCases.map(\.rawValue))
+            AppConfiguration.ClientData.allCases.map(\.rawValue) == ClientDataFormat.allCases.map(\.rawValue))
     }
 
     @Test(

@@ -172,10 +172,11 @@ struct ConfigurationTests {
             "path: registry.sqlite", with: "postgresql: { hosts: [/run/postgresql, 127.0.0.1, localhost] }")
         let registry = try #require(try Conf.read(near).configuration.registry)
         #expect(registry.path == nil)
-        let standard = PostgreSQLConfiguration(
-            hosts: ["/run/postgresql", "127.0.0.1", "localhost"], port: 5432, database: "attestgate",
-            user: "attestgate", passwordPath: nil, tls: nil)
+        let standard = try #require(registry.postgresql)
         #expect(registry.store == .postgresql(standard))
+        #expect(standard.hosts == ["/run/postgresql", "127.0.0.1", "localhost"] && standard.port == 5432)
+        #expect(standard.database == "attestgate" && standard.user == "attestgate")
+        #expect(standard.passwordPath == nil && standard.tls == nil)
         let far = Conf.attested.replacing(
             "path: registry.sqlite",
             with: """
@@ -187,12 +188,12 @@ struct ConfigurationTests {
                     password_file: server.key
                     tls: { authorities: ca.pem, certificate: server.pem, key: server.key }
                 """)
-        let other = PostgreSQLConfiguration(
-            hosts: ["db.internal", "2001:db8::1"], port: 5433, database: "phones", user: "gateway",
-            passwordPath: "conf/server.key",
-            tls: PostgreSQLConfiguration.TLS(
-                authoritiesPath: "conf/ca.pem", certificatePath: "conf/server.pem", keyPath: "conf/server.key"))
-        #expect(try Conf.read(far).configuration.registry?.store == .postgresql(other))
+        let other = try #require(try Conf.read(far).configuration.registry?.postgresql)
+        #expect(other.hosts == ["db.internal", "2001:db8::1"] && other.port == 5433)
+        #expect(other.database == "phones" && other.user == "gateway" && other.passwordPath == "conf/server.key")
+        let tls = try #require(other.tls)
+        #expect(tls.authoritiesPath == "conf/ca.pem")
+        #expect(tls.certificatePath == "conf/server.pem" && tls.keyPath == "conf/server.key")
     }
 
     @Test("a registry keeps 65536 device records in memory by default")

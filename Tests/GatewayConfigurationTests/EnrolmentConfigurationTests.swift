@@ -206,9 +206,9 @@ struct EnrolmentConfigurationTests {
         #expect(errors.first?.line == 24 && errors.first?.column == 18)
         let with = Conf.enrolling(
             replacing: "environment: development", by: "environment: simulator\n    attestation_root: root.pem")
-        #expect(try Conf.read(with).configuration.apps.map(\.attestation.rootPath) == [nil, "conf/root.pem"])
+        #expect(try Conf.read(with).configuration.apps.map(\.rootPath) == [nil, "conf/root.pem"])
         let alone = Conf.attested(replacing: "environment: development", by: "environment: simulator")
-        #expect(try Conf.read(alone).configuration.apps.map(\.attestation.rootPath) == [nil, nil])
+        #expect(try Conf.read(alone).configuration.apps.map(\.rootPath) == [nil, nil])
     }
 
     // MARK: - Roles

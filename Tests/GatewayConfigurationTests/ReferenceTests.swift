@@ -1,12 +1,40 @@
+import Foundation
 import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("The reference conf/attestgate.yaml")
+@Suite("The reference conf/attestgate.yaml", .serialized)
 struct ReferenceTests {
     private static let path =
         #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         + "/conf/attestgate.yaml"
+
+    private static func documented() throws -> [String: String] {
+        Reference(try String(contentsOfFile: path, encoding: .utf8)).documented.mapValues(\.comment)
+    }
+
+    @Test("the reference has every setting; ATTESTGATE_UPDATE_DOCS=1 adds those that are new")
+    func complete() throws {
+        let text = try String(contentsOfFile: Self.path, encoding: .utf8)
+        let whole = Reference(text).completed()
+        if ProcessInfo.processInfo.environment["ATTESTGATE_UPDATE_DOCS"] == "1" {
+            try whole.write(toFile: Self.path, atomically: true, encoding: .utf8)
+        } else {
+            #expect(text == whole)
+        }
+    }
+
+    @Test("a setting that the reference lacks is added behind the one before it, from its declaration")
+    func added() throws {
+        let text = try String(contentsOfFile: Self.path, encoding: .utf8)
+        let fields = "  # Fields in a request's head: 8 to 256.\n  # Default: 100.\n  fields: 100\n"
+        let parts = text.split(separator: fields, omittingEmptySubsequences: false)
+        try #require(parts.count == 2)
+        let whole = Reference(parts.joined()).completed()
+        let added =
+            "  # The maximum number of fields in a request head: 8 to 256.\n  # Default: 100.\n  fields: 100\n"
+        #expect(whole == parts.joined(separator: added))
+    }
 
     @Test("the reference loads, warns only of its software phones, and states the defaults")
     func loads() throws {
@@ -35,7 +63,7 @@ struct ReferenceTests {
     func documentsEverySetting() throws {
         let documented = try Self.documented()
         let settings = Configuration.sections.flatMap { section in
-            section.settings.map { (path: section.path.isEmpty ? $0.name : "\(section.path).\($0.name)", setting: $0) }
+            section.settings.map { (path: Reference.path(of: $0, in: section), setting: $0) }
         }
         #expect(Set(documented.keys) == Set(settings.map(\.path)))
         for (path, setting) in settings {
@@ -64,57 +92,12 @@ struct ReferenceTests {
         for section in Configuration.sections {
             for setting in section.settings {
                 guard let range = setting.type.firstMatch(of: #/from (\S+ to [^\s:;]+)/#)?.1 else { continue }
-                let path = section.path.isEmpty ? setting.name : "\(section.path).\(setting.name)"
+                let path = Reference.path(of: setting, in: section)
                 let comment = try #require(documented[path])
                 #expect(comment.contains(range) || comment.contains("as the rate of a route"), "\(path): \(comment)")
                 rangeCount += 1
             }
         }
         #expect(rangeCount > 60)
-    }
-
-    /// Returns a line without the mark of a comment before its key.
-    private static func uncommented(_ line: Substring) -> Substring {
-        guard let mark = line.firstRange(of: "# ") else { return line }
-        let rest = line[mark.upperBound...]
-        let key = rest.drop { $0 == " " || $0 == "-" }
-        // A key may be commented out within a section that is.
-        if key.hasPrefix("# ") {
-            let inner = uncommented(rest)
-            return inner == rest ? line : line[..<mark.lowerBound] + inner
-        }
-        guard let colon = key.firstIndex(of: ":"), names.contains(String(key[..<colon])) else { return line }
-        return line[..<mark.lowerBound] + rest
-    }
-
-    private static let names = Set(Configuration.sections.flatMap(\.names))
-
-    /// Returns the comment above the first occurrence of every key, by the path of the key. Names of upstreams are left
-    /// out. A key that is commented out counts as well.
-    private static func documented() throws -> [String: String] {
-        let bytes = try FileReader.read(path, atMost: 1 << 20).get()
-        var parents: [(indentation: Int, key: String)] = []
-        var comment = ""
-        var result: [String: String] = [:]
-        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false) {
-            let isComment = line.drop { $0 == " " }.hasPrefix("#")
-            let blanked = uncommented(line).replacing("- ", with: "  ")
-            let text = blanked.drop { $0 == " " }
-            guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy({ $0.isLowercase || $0 == "_" })
-            else {
-                comment = isComment ? comment + " " + text.drop { $0 == "#" || $0 == " " } : ""
-                continue
-            }
-            let indentation = blanked.count - text.count
-            parents.removeAll { $0.indentation >= indentation }
-            let isUpstream = parents.map(\.key) == ["upstreams"] && indentation == 2
-            if !isUpstream {
-                parents.append((indentation, String(text[..<colon])))
-                let path = parents.map(\.key).joined(separator: ".")
-                if result[path] == nil { result[path] = comment }
-            }
-            comment = ""
-        }
-        return result
     }
 }

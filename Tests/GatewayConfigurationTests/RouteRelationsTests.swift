@@ -45,7 +45,7 @@ struct RouteRelationsTests {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
         let reading = Reading(
             source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile,
-            top: Configuration.Keys.section)
+            top: Configuration.section)
         let routes = [Weaker("/", .certificate).route, Weaker("/admin", .device).route]
         RouteRelations.check(routes.map { (value: $0, item: root) }, reading)
         // Both have the same name here, which is refused: only the warning is of interest.
@@ -106,9 +106,12 @@ struct Weaker: Sendable {
     init(
         _ path: String, _ require: RouteConfiguration.Requirement, host: String = "localhost", upstream: String = "u"
     ) {
-        route = RouteConfiguration(
-            name: "r", host: host, path: path, methods: [.get], require: require, apps: [], components: [],
-            upstream: upstream, contentLimit: 0, contentIdle: nil, body: .collect, websocket: .ignored,
-            unusualFields: [], rate: nil)
+        let text = "{name: r, host: \(host), path: \(path), require: \(require.rawValue), upstream: \(upstream)}"
+        let source = SourceText(file: Conf.path, text: text)
+        let reading = Reading(source: source, files: Conf.anyFile, top: Configuration.section)
+        guard let item = Document.root(reading, of: source), let route = RouteConfiguration.read(item, reading) else {
+            preconditionFailure("the route is valid")
+        }
+        self.route = route
     }
 }

@@ -15,50 +15,28 @@ public enum AdmissionConfiguration: Equatable, Sendable {
 }
 
 /// The issuer, the audience and the keys of admission tokens.
-public struct AdmissionTokenConfiguration: Equatable, Sendable {
+public struct AdmissionTokenConfiguration: Equatable, ConfigurationSection {
     /// The claim `iss`.
-    public let issuer: ServiceURL
+    @Setting(required: ServiceURL.issuer, "The issuer of the tokens: their `iss`.")
+    public var issuer: ServiceURL
+    @Setting(key: "audience", ServiceURL.kind, "The audience of the tokens: their `aud`.")
+    private var writtenAudience: ServiceURL?
+    // The limit of `AdmissionTokenVerifier`: each key may cost a verification.
+    @Setting(
+        key: "keys", required: .distinct(.file("a readable PEM file"), minimum: 1, maximum: 8),
+        "The issuer's public keys, each on P-256.")
+    public var keysPaths: [String]
+
+    static let section = Section("enrolment.token", of: Self.self)
+
     /// The claim `aud`.
-    public let audience: ServiceURL
-    /// The paths of 1 to 8 PEM files, each with a public key on P-256.
-    public let keysPaths: [String]
-
-    /// The settings as written. A missing audience means the service's own URL.
-    struct Draft: Sendable {
-        let issuer: ServiceURL
-        let audience: ServiceURL?
-        let keysPaths: [String]
+    public var audience: ServiceURL {
+        guard let writtenAudience else { preconditionFailure("the default is the URL of the service") }
+        return writtenAudience
     }
 
-    init(_ draft: Draft, audience: ServiceURL) {
-        issuer = draft.issuer
-        self.audience = draft.audience ?? audience
-        keysPaths = draft.keysPaths
-    }
-}
-
-extension AdmissionTokenConfiguration.Draft {
-    enum Keys {
-        static let issuer = Key("issuer", .issuerURL, whenMissing: .refused, "The issuer of the tokens: their `iss`.")
-        static let audience = Key(
-            "audience", .serviceURL, whenMissing: .allowed, "The audience of the tokens: their `aud`.")
-        // The limit of `AdmissionTokenVerifier`: each key may cost a verification.
-        static let keys = Key(
-            "keys", .distinct(.file("a readable PEM file"), minimum: 1, maximum: 8), whenMissing: .refused,
-            "The issuer's public keys, each on P-256.")
-
-        static let section = Section(
-            path: "enrolment.token", settings: [issuer.setting, audience.setting, keys.setting])
-    }
-
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let issuer = reader.read(Keys.issuer)
-        let audience = reader.read(Keys.audience)
-        let keysPaths = reader.read(Keys.keys)
-        guard let issuer, let keysPaths, audience != nil || !reader.has(Keys.audience) else { return nil }
-        self.issuer = issuer
-        self.audience = audience
-        self.keysPaths = keysPaths
+    /// Sets the audience if the file has none.
+    func setDefaultAudience(_ url: ServiceURL) {
+        if !_writtenAudience.isWritten { _writtenAudience.derive(url) }
     }
 }

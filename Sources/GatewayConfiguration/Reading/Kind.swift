@@ -4,12 +4,24 @@ struct Kind<Value: Sendable>: Sendable {
     let expected: String
     /// The accepted values for editors, which know less.
     let shape: Shape
+    /// The value of a missing key. Nil unless the value is optional, and then an optional of nil.
+    let missing: Value?
     private let readItem: @Sendable (Item, Reading) -> Value?
 
-    init(expected: String, shape: Shape, read: @escaping @Sendable (Item, Reading) -> Value?) {
+    init(
+        expected: String, shape: Shape, missing: Value? = nil, read: @escaping @Sendable (Item, Reading) -> Value?
+    ) {
         self.expected = expected
         self.shape = shape
+        self.missing = missing
         readItem = read
+    }
+
+    /// The kind of a setting that may be missing.
+    var optional: Kind<Value?> {
+        Kind<Value?>(expected: expected, shape: shape, missing: .some(nil)) { item, reading in
+            read(item, reading).map(Optional.some)
+        }
     }
 
     /// Reads the value. Returns nil after a refusal, which has then been reported.
@@ -59,10 +71,15 @@ extension Kind {
             }
         }
     }
+}
 
-    /// Creates a kind of mapping with the keys of the section.
-    static func section(_ section: Section, _ read: @escaping @Sendable (Item, Reading) -> Value?) -> Kind {
-        Kind(expected: "a mapping", shape: .section(section), read: read)
+extension Kind where Value: ConfigurationSection {
+    /// A mapping with the settings of the section.
+    static var section: Kind { .section(Value.section) }
+
+    /// Creates a kind of mapping with the settings of a section that has another path than the type's own.
+    static func section(_ section: Section) -> Kind {
+        Kind(expected: "a mapping", shape: .section(section)) { Value.read($0, in: section, $1) }
     }
 }
 
@@ -231,4 +248,103 @@ extension Kind where Value == Duration {
         guard range.contains(duration) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return duration
     }
+}
+
+extension Kind where Value == RateConfiguration {
+    static var rate: Kind { .text(RateText.expected, matching: "^[0-9]+/[sm]( burst [0-9]+)?$", RateText.parse) }
+}
+
+extension Kind where Value == String {
+    /// Creates a kind for a readable file that is not empty. The path is resolved; the contents are not checked here.
+    static func file(_ what: String) -> Kind {
+        path(what) { path, reading in reading.objection(toFile: path) }
+    }
+
+    /// Creates a kind for a file with a secret, which only its owner may read or write.
+    static func secretFile(_ what: String) -> Kind {
+        path(what + ", mode 0600") { path, reading in
+            reading.objection(toFile: path) ?? reading.objection(toSecretIn: path)
+        }
+    }
+
+    /// Creates a kind for a secret file with the private key of a certificate.
+    static func keyFile(_ what: String) -> Kind {
+        let file = secretFile(what)
+        return Kind(expected: file.expected, shape: file.shape) { item, reading in
+            guard let path = file.read(item, reading) else { return nil }
+            reading.mention(.privateKey(path), at: item.place)
+            return path
+        }
+    }
+
+    /// Creates a kind for a file that need not exist, in a directory that must. The path is resolved.
+    static func fileToMake(_ what: String) -> Kind {
+        path(what) { path, reading in reading.objection(toMaking: path) }
+    }
+
+    private static func path(
+        _ what: String, _ objection: @escaping @Sendable (String, Reading) -> String?
+    ) -> Kind {
+        Kind(expected: what, shape: .text(pattern: nil)) { item, reading in
+            guard let text = item.text else {
+                reading.refuse(item.place, "found \(item.summary)", expected: what)
+                return nil
+            }
+            guard !text.isEmpty else {
+                reading.refuse(item.place, "the path is empty", expected: what)
+                return nil
+            }
+            let path = reading.resolve(path: text, at: item.place)
+            reading.mention(.file(path), at: item.place)
+            if let objection = objection(path, reading) {
+                // A shell would have replaced them.
+                let isShell = text.contains("$") || text.hasPrefix("~")
+                let hint = isShell ? "; `$` and `~` are not expanded" : ""
+                reading.refuse(
+                    item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)\(hint)", expected: what
+                )
+                return nil
+            }
+            return path
+        }
+    }
+}
+
+/// The form of a value in the file, as far as it is known without reading. The schema for editors uses it.
+indirect enum Shape: Sendable {
+    /// A plain decimal number.
+    case integer(ClosedRange<Int>)
+    /// Text that matches `pattern` if there is one: a regular expression that JSON Schema supports.
+    case text(pattern: String?)
+    /// One of these names.
+    case choice([String])
+    case list(of: Shape, minimum: Int, maximum: Int, isDistinct: Bool)
+    case section(Section)
+    /// A mapping of names that match `pattern` to sections.
+    case named(Section, pattern: String)
+    /// Numbers separated by full stops. To editors, `1.2` is a number and `1.2.3` is text.
+    case version
+    case either([Shape])
+
+    /// The sections directly within the shape.
+    var sections: [Section] {
+        switch self {
+        case .integer, .text, .choice, .version: []
+        case .section(let section), .named(let section, _): [section]
+        case .list(let element, _, _, _): element.sections
+        case .either(let shapes): shapes.flatMap(\.sections)
+        }
+    }
+
+    /// Whether a plain number is accepted. Editors distinguish `60` and `'60'`; the conf file mostly does not.
+    var admitsNumber: Bool {
+        switch self {
+        case .integer, .version: true
+        case .text, .choice, .list, .section, .named: false
+        case .either(let shapes): shapes.contains(where: \.admitsNumber)
+        }
+    }
+
+    /// Text that may look like a number, as some ids do.
+    static let textOrNumber = Shape.either([.text(pattern: nil), .integer(0...Int.max)])
 }

@@ -16,7 +16,7 @@ final class Reading {
     private var omitted = 0
 
     /// The maximum number of diagnostics. A file that is no conf file would have one for every line.
-    fileprivate static let mostDiagnostics = 100
+    static let mostDiagnostics = 100
 
     init(source: SourceText, files: FileInspector, top: Section, role: Role = .both) {
         sources = [source]
@@ -141,97 +141,6 @@ final class Reading {
                 severity: severity, file: source.file, place: place, message: message, expected: expected,
                 suggestion: suggestion(), excerpt: source.excerpt(at: place)))
     }
-}
-
-/// Reads the keys of one mapping, and refuses those that the section does not have.
-struct SectionReader {
-    private let item: Item
-    private let reading: Reading
-    /// The known keys nearest to unknown ones.
-    private let meant: Set<String>
-
-    /// Creates a reader. Reports and returns nil if the item is no mapping.
-    init?(_ item: Item, _ section: Section, _ reading: Reading) {
-        guard case .mapping(let entries) = item.content else {
-            if section.path.isEmpty, item.text != nil {
-                reading.refuse(
-                    item.place,
-                    "no line of the file is a setting; settings of other programs are not accepted",
-                    expected: "`key: value`, beginning with one of: \(Self.list(section.names))")
-                return nil
-            }
-            reading.refuse(item.place, "found \(item.summary)", expected: "a mapping with: \(Self.list(section.names))")
-            return nil
-        }
-        var meant: Set<String> = []
-        // The search for suggestions takes time, and nobody reads more of them.
-        let unknown = entries.filter { !section.names.contains($0.key) }
-        for (index, entry) in unknown.enumerated() {
-            let suggestion = index < Reading.mostDiagnostics ? section.meant(by: entry.key) : nil
-            if let suggestion { meant.insert(suggestion) }
-            if let colon = entry.key.firstIndex(of: ":"), entry.value.isNothing {
-                // In braces, `key:value` is one word.
-                let key = String(entry.key[..<colon])
-                meant.insert(key)
-                reading.refuse(
-                    entry.keyPlace, "the space is missing after the colon of \(Printable.quoted(key))",
-                    expected: "`key: value`")
-                continue
-            }
-            let isLost = suggestion == nil && index < Reading.mostDiagnostics
-            let elsewhere = isLost ? reading.top.sections(with: entry.key) : ""
-            reading.refuse(
-                entry.keyPlace, "unknown key \(Printable.quoted(entry.key))\(elsewhere)",
-                expected: "one of: \(Self.list(section.names))", suggestion: suggestion)
-        }
-        self.meant = meant
-        self.item = item
-        self.reading = reading
-    }
-
-    /// Reads the value of a key or its default. Returns nil after a refusal, which has then been reported.
-    func read<Value>(_ key: Key<Value>) -> Value? {
-        let setting = key.setting
-        if let entry = entry(of: key) { return read(entry, key) }
-        switch setting.absence {
-        case .means(let text):
-            return Document.standard(text, at: item.place, reading).flatMap { key.kind.read($0, reading) }
-        // The misspelling is reported already; reporting the key as missing too would only distract.
-        case .refused where meant.contains(setting.name): return nil
-        case .refused:
-            reading.refuse(
-                item.place, "`\(setting.name)` is missing", expected: "`\(setting.name)`: \(setting.type)")
-            return nil
-        case .allowed: return nil
-        }
-    }
-
-    /// Reads a number that is part of another one. A smaller whole lowers the default, so an operator need not adjust
-    /// all parts.
-    func read(_ key: Key<Int>, within whole: Int?) -> Int? {
-        let value = read(key)
-        guard let whole, !has(key) else { return value }
-        return value.map { min($0, whole) }
-    }
-
-    func has<Value>(_ key: Key<Value>) -> Bool { entry(of: key) != nil }
-
-    /// Returns the place of the value, or of the section if the key is missing.
-    func place<Value>(of key: Key<Value>) -> Place { item.place(of: key.setting.name) }
-
-    private func entry<Value>(of key: Key<Value>) -> Item.Entry? {
-        item.entries.first { $0.key == key.setting.name }
-    }
-
-    private func read<Value>(_ entry: Item.Entry, _ key: Key<Value>) -> Value? {
-        guard !entry.value.isNothing else {
-            reading.refuse(entry.keyPlace, "`\(entry.key)` has no value", expected: key.kind.expected)
-            return nil
-        }
-        return key.kind.read(entry.value, reading)
-    }
-
-    private static func list(_ names: [String]) -> String { names.joined(separator: ", ") }
 }
 
 /// The part of the work that a process does. Only a process that enrols has the key of the GMS CA.

@@ -1,8 +1,182 @@
-/// A key of the conf file, as a row of a table. The table serves to read files, to suggest keys and to check
-/// `conf/attestgate.yaml`.
-public struct Setting: Equatable, Sendable {
+internal import Synchronization
+
+/// A setting of the conf file, declared on the property that holds its value.
+///
+///     @Setting(.integer(8...256), unit: "fields", default: "100", "The maximum number of fields in a request head.")
+///     public var fields: Int
+///
+/// The key is the property's name in snake case. Parser, schema, the reference `conf/attestgate.yaml` and the rules for
+/// a reload come from this declaration.
+@propertyWrapper
+public final class Setting<Value: Sendable>: Sendable {
+    private struct State: Sendable {
+        /// Nil after a refusal.
+        var value: Value?
+        let place: Place
+        let isWritten: Bool
+    }
+
+    private let makeDeclaration: @Sendable (_ property: String) -> SettingDeclaration
+    private let restart: RestartRule<Value>?
+    private let isIndependent: Bool
+    /// The result of reading. Nil in a value that only declares the settings of its section.
+    private let state = Mutex<State?>(nil)
+
+    /// Declares a setting with a default.
+    ///
+    /// - Parameters:
+    ///   - key: the key, if it is not the property's name.
+    ///   - kind: the kind of the value.
+    ///   - unit: the unit that is counted, or the beginning and end of a time.
+    ///   - standard: the default in the notation of the conf file.
+    ///   - isUsed: whether a process with the role uses the value. Other processes do not check files named in it.
+    ///   - restart: the changes that a reload cannot apply. Nil if it applies all.
+    ///   - summary: the purpose of the setting in one sentence.
+    convenience init(
+        key: String? = nil, _ kind: @autoclosure @escaping @Sendable () -> Kind<Value>, unit: String? = nil,
+        default standard: String, isUsed: @escaping @Sendable (Role) -> Bool = { _ in true },
+        restart: RestartRule<Value>? = nil, _ summary: String
+    ) {
+        self.init(key, kind, unit, .means(standard), isUsed, restart, false, summary)
+    }
+
+    /// Declares a setting without which the conf file is refused.
+    convenience init(
+        key: String? = nil, required kind: @autoclosure @escaping @Sendable () -> Kind<Value>, unit: String? = nil,
+        isUsed: @escaping @Sendable (Role) -> Bool = { _ in true }, _ summary: String
+    ) {
+        self.init(key, kind, unit, .refused, isUsed, nil, false, summary)
+    }
+
+    /// Declares a setting that may be missing; its value is then nil.
+    ///
+    /// - Parameter isIndependent: whether no rule needs the value, so that rules apply to its section even if it is
+    ///   refused.
+    convenience init<Wrapped>(
+        key: String? = nil, _ kind: @autoclosure @escaping @Sendable () -> Kind<Wrapped>, unit: String? = nil,
+        isUsed: @escaping @Sendable (Role) -> Bool = { _ in true }, restart: RestartRule<Value>? = nil,
+        isIndependent: Bool = false, _ summary: String
+    ) where Value == Wrapped? {
+        self.init(key, { kind().optional }, unit, .allowed, isUsed, restart, isIndependent, summary)
+    }
+
+    private init(
+        _ key: String?, _ kind: @escaping @Sendable () -> Kind<Value>, _ unit: String?,
+        _ absence: SettingDeclaration.Absence, _ isUsed: @escaping @Sendable (Role) -> Bool,
+        _ restart: RestartRule<Value>?, _ isIndependent: Bool, _ summary: String
+    ) {
+        // Called once for each section. Kinds compose their texts, which takes too long for every value of a list.
+        makeDeclaration = { property in
+            let kind = kind()
+            return SettingDeclaration(
+                name: key ?? property, type: kind.expected, shape: kind.shape, unit: unit, absence: absence,
+                summary: summary, isUsed: isUsed, kind: kind)
+        }
+        self.restart = restart
+        self.isIndependent = isIndependent
+    }
+
+    public var wrappedValue: Value {
+        guard let value else { preconditionFailure("a setting is used although it was not read") }
+        return value
+    }
+
+    /// The value. Nil after a refusal; rules between settings read it.
+    var value: Value? { state.withLock { $0?.value } }
+
+    /// Whether the file has the key.
+    var isWritten: Bool { state.withLock { $0?.isWritten ?? false } }
+
+    /// The place of the value, or of the section if the key is missing.
+    var place: Place { state.withLock { $0?.place } ?? Place(line: 1, column: 1) }
+
+    /// Sets a value that depends on other settings.
+    func derive(_ value: Value) { state.withLock { $0?.value = value } }
+}
+
+extension Setting where Value == Int {
+    /// Lowers a default to the number of which it is a part, so an operator need not adjust all parts.
+    func lowerDefault(to whole: Int?) {
+        guard let whole, let value, !isWritten else { return }
+        derive(min(value, whole))
+    }
+}
+
+extension Setting: Equatable where Value: Equatable {
+    /// Returns whether the values are equal, wherever they stand.
+    public static func == (left: Setting, right: Setting) -> Bool { left.value == right.value }
+}
+
+/// A setting without the type of its value.
+protocol AnySetting: AnyObject, Sendable {
+    var isRefused: Bool { get }
+
+    /// Returns the declaration.
+    ///
+    /// - Parameter property: the key if the declaration has no other.
+    func declaration(property: String) -> SettingDeclaration
+
+    /// Reads the value or the default. The value is nil after a refusal, which has then been reported.
+    ///
+    /// - Parameters:
+    ///   - declaration: the result of `declaration(property:)` for the same property.
+    ///   - reader: the section.
+    ///   - hasEffect: whether the value is read at all.
+    func read(_ declaration: SettingDeclaration, from reader: SectionReader, hasEffect: Bool)
+
+    /// Returns the reason why a reload cannot apply another value, without the key. Nil if it can.
+    func obstacle(to next: any AnySetting, _ role: Role) -> String?
+}
+
+extension Setting: AnySetting {
+    var isRefused: Bool { value == nil }
+
+    func declaration(property: String) -> SettingDeclaration { makeDeclaration(property) }
+
+    func read(_ declaration: SettingDeclaration, from reader: SectionReader, hasEffect: Bool) {
+        guard let kind = declaration.kind as? Kind<Value> else { preconditionFailure("the setting of another section") }
+        let entry = reader.item.entries.first { $0.key == declaration.name }
+        let isSpared = !declaration.isUsed(reader.reading.role)
+        let read = reader.reading.sparingFiles(if: isSpared) {
+            hasEffect ? reader.read(entry, kind, declaration) : nil
+        }
+        let value = read ?? (isIndependent ? kind.missing : nil)
+        let place = entry?.value.place ?? reader.item.place
+        state.withLock { $0 = State(value: value, place: place, isWritten: entry != nil) }
+    }
+
+    func obstacle(to next: any AnySetting, _ role: Role) -> String? {
+        guard let value, let next = (next as? Setting)?.value else { return nil }
+        if let restart { return restart.reason(value, next) }
+        guard let section = value as? any ConfigurationSection else { return nil }
+        return section.obstacle(toAny: next, role)
+    }
+}
+
+/// The changes of a setting that take a restart.
+struct RestartRule<Value>: Sendable {
+    /// Returns the reason, in words that follow the key, or nil if a reload can apply the change.
+    let reason: @Sendable (_ old: Value, _ new: Value) -> String?
+
+    /// The other way to apply such a change. It refuses no connection.
+    static var orUpgrade: String { ", or `attestgate upgrade`" }
+
+    /// Creates a rule for changes that an upgrade applies, too.
+    ///
+    /// - Parameters:
+    ///   - change: the change in words: "another level".
+    ///   - facet: the part of the value that cannot change.
+    static func needed<Facet: Equatable & Sendable>(
+        for change: String, when facet: @escaping @Sendable (Value) -> Facet, hint: String = ""
+    ) -> RestartRule {
+        RestartRule { facet($0) == facet($1) ? nil : "\(change) requires a restart\(orUpgrade)\(hint)" }
+    }
+}
+
+/// The declaration of a setting without the type of its value.
+struct SettingDeclaration: Sendable {
     /// The treatment of a missing key.
-    public enum Absence: Equatable, Sendable {
+    enum Absence: Equatable, Sendable {
         /// The conf file is refused.
         case refused
         /// The setting does not apply.
@@ -11,106 +185,18 @@ public struct Setting: Equatable, Sendable {
         case means(String)
     }
 
-    public let name: String
+    let name: String
     /// The required value in words: "a duration from 100ms to 5m".
-    public let type: String
+    let type: String
     /// The required value for editors.
-    public let shape: Shape
+    let shape: Shape
     /// The unit that is counted, or the beginning and end of a time.
-    public let unit: String?
-    public let absence: Absence
+    let unit: String?
+    let absence: Absence
     /// The purpose of the setting in one sentence.
-    public let summary: String
-}
-
-/// A mapping of the conf file with the settings that may occur in it.
-public struct Section: Equatable, Sendable {
-    /// The path from the top: `listeners.tls`. Empty for the top itself.
-    public let path: String
-    public let settings: [Setting]
-    /// Former names of keys, each with its present name.
-    var former: [String: String] = [:]
-
-    /// Returns the section and all within it, each path once, and each before those within it.
-    func withInner() -> [Section] {
-        var found = [self]
-        for section in settings.flatMap(\.shape.sections) {
-            found += section.withInner().filter { inner in !found.contains { $0.path == inner.path } }
-        }
-        return found
-    }
-
-    var names: [String] { settings.map(\.name) }
-
-    /// Returns the key of this section that an unknown key probably means.
-    func meant(by key: String) -> String? {
-        if let now = former[key] { return now }
-        // For an operator who writes a secret where only its path belongs.
-        if names.contains(key + "_file") { return key + "_file" }
-        return Spelling.nearest(to: key, among: names) ?? ForeignNames.meant(by: key, among: names)
-    }
-
-    /// Returns the sections that have the key, in words that follow its name. Empty if there is none or more than
-    /// three.
-    func sections(with key: String) -> String {
-        let paths = withInner().filter { $0.names.contains(key) }.map {
-            $0.path.isEmpty ? "the top of the file" : "`\($0.path)`"
-        }
-        guard (1...3).contains(paths.count) else { return "" }
-        return " here: it belongs to \(paths.joined(separator: " or "))"
-    }
-}
-
-/// A setting together with the kind of its value.
-struct Key<Value: Sendable>: Sendable {
-    let setting: Setting
-    let kind: Kind<Value>
-
-    init(
-        _ name: String, _ kind: Kind<Value>, unit: String? = nil, whenMissing absence: Setting.Absence,
-        _ summary: String
-    ) {
-        setting = Setting(
-            name: name, type: kind.expected, shape: kind.shape, unit: unit, absence: absence, summary: summary)
-        self.kind = kind
-    }
-}
-
-/// The form of a value in the file, as far as it is known without reading. The schema for editors uses it.
-public indirect enum Shape: Equatable, Sendable {
-    /// A plain decimal number.
-    case integer(ClosedRange<Int>)
-    /// Text that matches `pattern` if there is one: a regular expression that JSON Schema supports.
-    case text(pattern: String?)
-    /// One of these names.
-    case choice([String])
-    case list(of: Shape, minimum: Int, maximum: Int, isDistinct: Bool)
-    case section(Section)
-    /// A mapping of names that match `pattern` to sections.
-    case named(Section, pattern: String)
-    /// Numbers separated by full stops. To editors, `1.2` is a number and `1.2.3` is text.
-    case version
-    case either([Shape])
-
-    /// The sections directly within the shape.
-    var sections: [Section] {
-        switch self {
-        case .integer, .text, .choice, .version: []
-        case .section(let section), .named(let section, _): [section]
-        case .list(let element, _, _, _): element.sections
-        case .either(let shapes): shapes.flatMap(\.sections)
-        }
-    }
-
-    /// Whether a plain number is accepted. Editors distinguish `60` and `'60'`; the conf file mostly does not.
-    var admitsNumber: Bool {
-        switch self {
-        case .integer, .version: true
-        case .text, .choice, .list, .section, .named: false
-        case .either(let shapes): shapes.contains(where: \.admitsNumber)
-        }
-    }
-
-    /// Text that may look like a number, as some ids do.
-    static let textOrNumber = Shape.either([.text(pattern: nil), .integer(0...Int.max)])
+    let summary: String
+    /// Whether a process with the role uses the value.
+    let isUsed: @Sendable (Role) -> Bool
+    /// The `Kind` of the value.
+    fileprivate let kind: any Sendable
 }

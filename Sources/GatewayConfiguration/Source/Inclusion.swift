@@ -1,7 +1,7 @@
 /// The assembly of a conf file from the files that it includes, directly and indirectly.
 struct Inclusion {
     /// A value of `include`, before the search for files.
-    struct Pattern: Sendable {
+    struct Pattern: Equatable, Sendable {
         let text: String
         let place: Place
 
@@ -15,10 +15,7 @@ struct Inclusion {
     private static let mostBytes = 4 * SourceGuard.largestFile
 
     /// The setting that names the files.
-    static let key = Key(
-        "include", .patterns, whenMissing: .allowed,
-        "Files whose settings are merged into this file: lists and upstreams are joined, other settings appear once."
-    )
+    static let key = "include"
 
     private let reading: Reading
     /// The files from the conf file to the one being read: their identities and paths.
@@ -49,17 +46,16 @@ struct Inclusion {
             reading.refuse(item.place, "found \(found)", expected: "settings, as in a conf file")
             return nil
         }
-        let key = Self.key
-        guard let include = entries.first(where: { $0.key == key.setting.name }) else { return item }
+        guard let include = entries.first(where: { $0.key == Self.key }) else { return item }
         guard !include.value.isNothing else {
-            return refuse(include.keyPlace, "`\(include.key)` has no value", expected: key.kind.expected)
+            return refuse(include.keyPlace, "`\(include.key)` has no value", expected: Self.kind.expected)
         }
-        guard let patterns = key.kind.read(include.value, reading) else {
+        guard let patterns = Self.kind.read(include.value, reading) else {
             isWhole = false
             return nil
         }
         chain.append((identity, source.file))
-        var merge = SettingsMerge(entries.filter { $0.key != key.setting.name }, reading)
+        var merge = SettingsMerge(entries.filter { $0.key != Self.key }, reading)
         for pattern in patterns {
             for path in files(for: pattern) {
                 guard let part = read(path, for: pattern) else {
@@ -131,16 +127,16 @@ struct Inclusion {
     }
 }
 
-extension Kind where Value == [Inclusion.Pattern] {
-    static var patterns: Kind {
+extension Inclusion {
+    static var kind: Kind<[Pattern]> {
         let expected = "the path of a file or a pattern of paths, such as conf.d/*.yaml, or a list of them"
-        let one = Kind<Inclusion.Pattern>(expected: "a path or a pattern", shape: .text(pattern: nil)) {
+        let one = Kind<Pattern>(expected: "a path or a pattern", shape: .text(pattern: nil)) {
             item, reading in
             guard let text = item.text, !text.isEmpty else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
                 return nil
             }
-            return Inclusion.Pattern(text: text, place: item.place)
+            return Pattern(text: text, place: item.place)
         }
         let several = Kind.list(of: one, minimum: 1) { _, _ in }
         return Kind(expected: expected, shape: .either([one.shape, several.shape])) { item, reading in

@@ -178,10 +178,6 @@ enum RateText {
     }
 }
 
-extension Kind where Value == RateConfiguration {
-    static var rate: Kind { .text(RateText.expected, matching: "^[0-9]+/[sm]( burst [0-9]+)?$", RateText.parse) }
-}
-
 /// Whole numbers in canonical form: only digits, no sign, no leading zero. YAML 1.1 reads `010` as eight and `1_000` as
 /// a thousand; both are refused here.
 enum Decimal {

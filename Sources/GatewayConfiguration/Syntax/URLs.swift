@@ -58,9 +58,9 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-extension Kind where Value == ServiceURL {
+extension ServiceURL {
     /// The base of paths.
-    static var serviceURL: Kind {
+    static var kind: Kind<ServiceURL> {
         .text(
             "an https URL without a slash at the end, for example https://localhost:8444", matching: "^https://.*[^/]$"
         ) {
@@ -70,7 +70,7 @@ extension Kind where Value == ServiceURL {
     }
 
     /// The URL of another organisation's issuer, which may end with a slash.
-    static var issuerURL: Kind {
+    static var issuer: Kind<ServiceURL> {
         .text("an https URL, exactly as it is in the issuer's tokens", matching: "^https://.+") {
             text throws(InvalidValue) in
             try ServiceURL.parse(text, mayEndWithSlash: true)
@@ -107,8 +107,8 @@ public struct OutboundURL: Hashable, Sendable {
     }
 }
 
-extension Kind where Value == OutboundURL {
-    static var outboundURL: Kind {
+extension OutboundURL {
+    static var kind: Kind<OutboundURL> {
         .text(
             "an https URL without a slash at the end, or an http URL of this machine",
             matching: "^https?://.*[^/]$",

@@ -1,50 +1,98 @@
 /// A service behind the gateway, reached over a pool of connections.
-public struct UpstreamConfiguration: Equatable, Sendable {
-    /// The choice of a request's server.
-    public enum Balance: String, CaseIterable, Sendable {
-        case roundRobin = "round-robin"
-        case leastConnections = "least-connections"
-        case device
-    }
+public struct UpstreamConfiguration: Equatable, ConfigurationSection {
+    @Setting(
+        required: .distinct(
+            .text(
+                "an address or name and a port, for example 127.0.0.1:9000", matching: ServerAddress.pattern,
+                ServerAddress.parse),
+            minimum: 1, maximum: 64),
+        "The servers of the service; requests are distributed over all of them.")
+    public var servers: [ServerAddress]
+    /// Nil for plaintext, on this machine or where the operator accepts it.
+    @Setting(.section, "TLS to the servers; required unless every server is on this machine.")
+    public var tls: UpstreamTLSConfiguration?
+    /// HTTP/2 uses ALPN with TLS, and prior knowledge without.
+    @Setting(key: "protocol", .choice, default: "http/1.1", "The protocol to the servers.")
+    public var speaks: ProtocolName
+    @Setting(.choice, default: "round-robin", "How the server of a request is selected.")
+    public var balance: Balance
+    @Setting(
+        .choice, isIndependent: true,
+        "Accepts unencrypted connections to servers on other machines, over a trusted network.")
+    var plaintext: Plaintext?
+    @Setting(
+        .integer(1...65_535), unit: "connections per worker", default: "1024",
+        "The maximum number of connections to this upstream.")
+    public var connections: Int
+    /// Never more than `connections`. Nil for half of them while other servers exist.
+    @Setting(
+        .integer(1...65_535), unit: "connections per worker", "The maximum number of connections to one server.")
+    public var connectionsPerServer: Int?
+    @Setting(
+        key: "streams", .integer(1...1000), unit: "requests per connection", default: "100",
+        "The maximum number of requests in flight on an HTTP/2 connection.")
+    var http2Streams: Int
+    /// Never more than `connections`.
+    @Setting(
+        .integer(0...65_535), unit: "connections per worker", default: "128",
+        "The maximum number of idle connections that are kept.")
+    public var idleConnections: Int
+    /// Nil for as many as connections and waiting places admit.
+    @Setting(
+        .integer(1...1_000_000), unit: "requests per worker",
+        "The maximum number of requests in flight or queued; further requests are refused at once.")
+    public var requests: Int?
+    @Setting(
+        .integer(0...65_535), unit: "requests per worker", default: "256",
+        "The maximum number of requests that wait for a connection.")
+    public var waiting: Int
+    @Setting(
+        .duration(.milliseconds(10) ... .seconds(300)), default: "2s",
+        "The maximum time that a request waits for a connection.")
+    public var waitingTimeout: Duration
+    @Setting(
+        .duration(.milliseconds(10) ... .seconds(300)), unit: "until the connection is established", default: "5s",
+        "The timeout of a connection attempt.")
+    public var connectTimeout: Duration
+    @Setting(
+        .duration(.milliseconds(100) ... .seconds(3600)), unit: "until the head of the response", default: "60s",
+        "The timeout of a response head.")
+    public var responseTimeout: Duration
+    @Setting(
+        key: "content_timeout", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two reads",
+        "The timeout between two reads of response content.")
+    var writtenContentTimeout: Duration?
+    @Setting(
+        .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response", default: "60s",
+        "The timeout of an idle connection.")
+    public var idleTimeout: Duration
+    @Setting(.section, default: "{}", "Ejection of servers that fail requests.")
+    public var ejection: EjectionConfiguration
+    @Setting(.section, "Health checks of the servers.")
+    public var health: HealthCheckConfiguration?
 
-    /// At least one server, none twice.
-    public let servers: [ServerAddress]
-    /// TLS to the servers. Nil for plaintext, on this machine or where the operator accepts it.
-    public let tls: UpstreamTLSConfiguration?
-    /// The protocol of all servers. HTTP/2 uses ALPN with TLS, and prior knowledge without.
-    public let speaks: ProtocolName
-    public let balance: Balance
+    static let section = Section("upstreams", of: Self.self)
+
     /// Whether the operator trusts the network in between. Required for plaintext to another machine, and impossible
     /// with TLS.
-    public let isPlaintextAccepted: Bool
-    /// The maximum number of connections, per worker.
-    public let connections: Int
-    /// The maximum per worker, never more than `connections`. Nil for half of them while other servers exist.
-    public let connectionsPerServer: Int?
+    public var isPlaintextAccepted: Bool { plaintext == .accepted }
     /// The maximum number of requests in flight on each connection. 1 with HTTP/1.1.
-    public let streams: Int
-    /// The maximum per worker, never more than `connections`.
-    public let idleConnections: Int
-    /// The maximum per worker. Nil for as many as connections and waiting places admit.
-    public let requests: Int?
-    /// The maximum number of waiting requests, per worker.
-    public let waiting: Int
-    public let waitingTimeout: Duration
-    public let connectTimeout: Duration
-    /// The time until the head of the response.
-    public let responseTimeout: Duration
+    public var streams: Int { speaks == .http2 ? http2Streams : 1 }
     /// The time between two reads of a response's content.
-    public let contentTimeout: Duration
-    /// The time after which an unused connection is closed.
-    public let idleTimeout: Duration
-    public let ejection: EjectionConfiguration
-    public let health: HealthCheckConfiguration?
+    public var contentTimeout: Duration { writtenContentTimeout ?? responseTimeout }
 
     /// The maximum number of WebSockets, per worker: half of the capacity. They last, and requests need room beside
     /// them.
     public var tunnels: Int {
         let reachable = connectionsPerServer.map { $0 * servers.count } ?? connections
         return min(connections, reachable, requests ?? connections) / 2
+    }
+
+    /// The choice of a request's server.
+    public enum Balance: String, CaseIterable, Sendable {
+        case roundRobin = "round-robin"
+        case leastConnections = "least-connections"
+        case device
     }
 
     /// The acceptance of plaintext. It has one case, since it is an explicit statement and no choice.
@@ -54,158 +102,35 @@ public struct UpstreamConfiguration: Equatable, Sendable {
 }
 
 extension UpstreamConfiguration {
-    enum Keys {
-        static let servers = Key(
-            "servers",
-            .distinct(
-                .text(
-                    "an address or name and a port, for example 127.0.0.1:9000", matching: ServerAddress.pattern,
-                    ServerAddress.parse), minimum: 1,
-                maximum: 64),
-            whenMissing: .refused, "The servers of the service; requests are distributed over all of them.")
-        static let tls = Key(
-            "tls", .section(UpstreamTLSConfiguration.Keys.section, UpstreamTLSConfiguration.init),
-            whenMissing: .allowed,
-            "TLS to the servers; required unless every server is on this machine.")
-        static let speaks = Key(
-            "protocol", .choice as Kind<ProtocolName>, whenMissing: .means("http/1.1"),
-            "The protocol to the servers.")
-        static let balance = Key(
-            "balance", .choice as Kind<Balance>, whenMissing: .means("round-robin"),
-            "How the server of a request is selected.")
-        static let plaintext = Key(
-            "plaintext", .choice as Kind<Plaintext>, whenMissing: .allowed,
-            "Accepts unencrypted connections to servers on other machines, over a trusted network.")
-        static let connections = Key(
-            "connections", .integer(1...65_535), unit: "connections per worker", whenMissing: .means("1024"),
-            "The maximum number of connections to this upstream.")
-        static let connectionsPerServer = Key(
-            "connections_per_server", .integer(1...65_535), unit: "connections per worker", whenMissing: .allowed,
-            "The maximum number of connections to one server.")
-        static let streams = Key(
-            "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
-            "The maximum number of requests in flight on an HTTP/2 connection.")
-        static let idleConnections = Key(
-            "idle_connections", .integer(0...65_535), unit: "connections per worker", whenMissing: .means("128"),
-            "The maximum number of idle connections that are kept.")
-        static let requests = Key(
-            "requests", .integer(1...1_000_000), unit: "requests per worker", whenMissing: .allowed,
-            "The maximum number of requests in flight or queued; further requests are refused at once.")
-        static let waiting = Key(
-            "waiting", .integer(0...65_535), unit: "requests per worker", whenMissing: .means("256"),
-            "The maximum number of requests that wait for a connection.")
-        static let waitingTimeout = Key(
-            "waiting_timeout", .duration(.milliseconds(10) ... .seconds(300)), whenMissing: .means("2s"),
-            "The maximum time that a request waits for a connection.")
-        static let connectTimeout = Key(
-            "connect_timeout", .duration(.milliseconds(10) ... .seconds(300)),
-            unit: "until the connection is established", whenMissing: .means("5s"),
-            "The timeout of a connection attempt.")
-        static let responseTimeout = Key(
-            "response_timeout", .duration(.milliseconds(100) ... .seconds(3600)),
-            unit: "until the head of the response",
-            whenMissing: .means("60s"), "The timeout of a response head.")
-        static let contentTimeout = Key(
-            "content_timeout", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two reads",
-            whenMissing: .allowed, "The timeout between two reads of response content.")
-        static let idleTimeout = Key(
-            "idle_timeout", .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response",
-            whenMissing: .means("60s"), "The timeout of an idle connection.")
-        static let ejection = Key(
-            "ejection", .section(EjectionConfiguration.Keys.section, EjectionConfiguration.init),
-            whenMissing: .means("{}"),
-            "Ejection of servers that fail requests.")
-        static let health = Key(
-            "health", .section(HealthCheckConfiguration.Keys.section, HealthCheckConfiguration.init),
-            whenMissing: .allowed,
-            "Health checks of the servers.")
-
-        static let section = Section(
-            path: "upstreams",
-            settings: [
-                servers.setting, tls.setting, speaks.setting, balance.setting, plaintext.setting, connections.setting,
-                connectionsPerServer.setting, streams.setting,
-                idleConnections.setting, requests.setting, waiting.setting, waitingTimeout.setting,
-                connectTimeout.setting, responseTimeout.setting, contentTimeout.setting, idleTimeout.setting,
-                ejection.setting, health.setting,
-            ])
-    }
-
-    init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
-        let servers = reader.read(Keys.servers)
-        let tls = reader.read(Keys.tls)
-        let speaks = reader.read(Keys.speaks)
-        let balance = reader.read(Keys.balance)
-        let plaintext = reader.read(Keys.plaintext)
-        let connections = reader.read(Keys.connections)
-        let connectionsPerServer = reader.read(Keys.connectionsPerServer)
-        let streams = reader.read(Keys.streams)
-        let idleConnections = reader.read(Keys.idleConnections, within: connections)
-        let requests = reader.read(Keys.requests)
-        let waiting = reader.read(Keys.waiting)
-        let waitingTimeout = reader.read(Keys.waitingTimeout)
-        let connectTimeout = reader.read(Keys.connectTimeout)
-        let responseTimeout = reader.read(Keys.responseTimeout)
-        let contentTimeout = reader.read(Keys.contentTimeout)
-        let idleTimeout = reader.read(Keys.idleTimeout)
-        let ejection = reader.read(Keys.ejection)
-        let health = reader.read(Keys.health)
-        Self.checkEncryption(servers, reader, item, reading)
-        for (server, item) in zip(servers ?? [], item["servers"]?.elements ?? []) {
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        _idleConnections.lowerDefault(to: _connections.value)
+        checkEncryption(item, reading)
+        for (server, item) in zip(_servers.value ?? [], item["servers"]?.elements ?? []) {
             reading.mention(.server(server.description), at: item.place)
         }
-        if let servers, let ejection { Self.check(ejection, servers, item, reading) }
-        if let connections {
-            Self.check(idleConnections, Keys.idleConnections, within: connections, reader, reading)
-            Self.check(connectionsPerServer, Keys.connectionsPerServer, within: connections, reader, reading)
-        }
-        if waiting == 0, reader.has(Keys.waitingTimeout) {
+        if let servers = _servers.value, let ejection = _ejection.value { Self.check(ejection, servers, item, reading) }
+        checkShare("idle_connections", _idleConnections.value, _idleConnections.place, reading)
+        checkShare(
+            "connections_per_server", _connectionsPerServer.value.flatMap(\.self), _connectionsPerServer.place, reading)
+        if _waiting.value == 0, _waitingTimeout.isWritten {
             reading.refuse(
-                reader.place(of: Keys.waitingTimeout), "`waiting` is 0, so no request waits",
+                _waitingTimeout.place, "`waiting` is 0, so no request waits",
                 expected: "`waiting` of at least 1, or no `waiting_timeout`")
         }
-        if speaks == .http11, reader.has(Keys.streams) {
+        if _speaks.value == .http11, _http2Streams.isWritten {
             reading.refuse(
-                reader.place(of: Keys.streams), "HTTP/1.1 has one request on a connection",
+                _http2Streams.place, "HTTP/1.1 has one request on a connection",
                 expected: "`protocol: h2`, or no `streams`")
         }
-        guard let servers, let speaks, let streams, let balance, let connections, let idleConnections, let waiting,
-            let waitingTimeout,
-            let connectTimeout, let responseTimeout, let idleTimeout, let ejection,
-            connectionsPerServer != nil || !reader.has(Keys.connectionsPerServer),
-            requests != nil || !reader.has(Keys.requests),
-            contentTimeout != nil || !reader.has(Keys.contentTimeout), health != nil || !reader.has(Keys.health),
-            tls != nil || !reader.has(Keys.tls)
-        else { return nil }
-        self.servers = servers
-        self.tls = tls
-        self.speaks = speaks
-        self.streams = speaks == .http2 ? streams : 1
-        self.balance = balance
-        isPlaintextAccepted = plaintext == .accepted
-        self.connections = connections
-        self.connectionsPerServer = connectionsPerServer
-        self.idleConnections = idleConnections
-        self.requests = requests
-        self.waiting = waiting
-        self.waitingTimeout = waitingTimeout
-        self.connectTimeout = connectTimeout
-        self.responseTimeout = responseTimeout
-        self.contentTimeout = contentTimeout ?? responseTimeout
-        self.idleTimeout = idleTimeout
-        self.ejection = ejection
-        self.health = health
+        return true
     }
 
-    private static func check(
-        _ part: Int?, _ key: Key<Int>, within connections: Int, _ reader: SectionReader, _ reading: Reading
-    ) {
-        guard let part, part > connections else { return }
+    /// Refuses a part of the connections that is larger than all.
+    private func checkShare(_ key: String, _ share: Int?, _ place: Place, _ reading: Reading) {
+        guard let share, let connections = _connections.value, share > connections else { return }
         reading.refuse(
-            reader.place(of: reader.has(key) ? key : Keys.connections),
-            "`\(key.setting.name)` (\(part)) is more than `connections` (\(connections))",
-            expected: "`\(key.setting.name)` of at most \(connections)")
+            place, "`\(key)` (\(share)) is more than `connections` (\(connections))",
+            expected: "`\(key)` of at most \(connections)")
     }
 
     private static func check(
@@ -220,15 +145,13 @@ extension UpstreamConfiguration {
 
     /// Refuses plaintext to another machine without an explicit statement. Patients' data must not be sent unencrypted
     /// by oversight.
-    private static func checkEncryption(
-        _ servers: [ServerAddress]?, _ reader: SectionReader, _ item: Item, _ reading: Reading
-    ) {
-        switch (reader.has(Keys.tls), reader.has(Keys.plaintext)) {
+    private func checkEncryption(_ item: Item, _ reading: Reading) {
+        switch (_tls.isWritten, _plaintext.isWritten) {
         case (true, true):
             reading.refuse(
-                reader.place(of: Keys.plaintext), "`tls` already encrypts the connections to the servers",
+                _plaintext.place, "`tls` already encrypts the connections to the servers",
                 expected: "`tls` or `plaintext`, not both")
-        case (false, false): if let servers { checkLoopback(servers, item, reading) }
+        case (false, false): if let servers = _servers.value { Self.checkLoopback(servers, item, reading) }
         case (true, false), (false, true): break
         }
     }
@@ -243,11 +166,11 @@ extension UpstreamConfiguration {
     }
 }
 
-extension Kind where Value == [String: UpstreamConfiguration] {
+extension UpstreamConfiguration {
     /// A mapping of at least one upstream, by name.
-    static var upstreams: Kind {
+    static var named: Kind<[String: Self]> {
         let expected = "a mapping of at least one name to an upstream"
-        let shape = Shape.named(UpstreamConfiguration.Keys.section, pattern: ConfiguredName.pattern)
+        let shape = Shape.named(section, pattern: ConfiguredName.pattern)
         return Kind(expected: expected, shape: shape) { item, reading in
             guard case .mapping(let entries) = item.content else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
@@ -257,7 +180,7 @@ extension Kind where Value == [String: UpstreamConfiguration] {
                 reading.refuse(item.place, "the mapping is empty", expected: expected)
                 return nil
             }
-            var upstreams: [String: UpstreamConfiguration] = [:]
+            var upstreams: [String: Self] = [:]
             for entry in entries {
                 do throws(InvalidValue) {
                     let name = try ConfiguredName.parse(entry.key)
@@ -271,14 +194,14 @@ extension Kind where Value == [String: UpstreamConfiguration] {
         }
     }
 
-    private static func read(_ entry: Item.Entry, _ reading: Reading) -> UpstreamConfiguration? {
+    private static func read(_ entry: Item.Entry, _ reading: Reading) -> Self? {
         guard !entry.value.isNothing else {
             reading.refuse(
                 entry.keyPlace, "the upstream \(Printable.quoted(entry.key)) has no settings",
-                expected: "a mapping with: \(UpstreamConfiguration.Keys.section.names.joined(separator: ", "))")
+                expected: "a mapping with: \(section.names.joined(separator: ", "))")
             return nil
         }
-        return UpstreamConfiguration(entry.value, reading)
+        return read(entry.value, reading)
     }
 }
 

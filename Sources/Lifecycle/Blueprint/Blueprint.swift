@@ -4,7 +4,6 @@ internal import Cryptography
 internal import EventLoop
 internal import Gateway
 public import GatewayConfiguration
-internal import Glibc
 internal import HTTP
 internal import Policy
 internal import Registry
@@ -18,31 +17,13 @@ internal import Vocabulary
 ///
 /// It exists completely or not at all. It has plain values only and is `Sendable`, so workers share no objects.
 public struct Blueprint: Sendable {
-    /// The store of the registry, its secret and journal, and the number of devices in memory.
-    struct RegistrySettings: Equatable, Sendable {
-        let store: RegistryConfiguration.Store
-        let secretPath: String
-        let revocationsPath: String
-        let devices: Int
-
-        /// Returns the setting that names a path. The journal's setting also covers its mark and its lock file.
-        func setting(at path: String) -> Subject? {
-            if path == secretPath { return .file(secretPath) }
-            if [revocationsPath, revocationsPath + ".mark"].contains(path) { return .file(revocationsPath) }
-            return switch store {
-            case .file(let path): .file(path)
-            case .postgresql(let database): database.hosts.first.map { .server($0) }
-            }
-        }
-    }
-
+    let configuration: Configuration
     /// The interval at which files are checked for changes; nil for never.
     let watch: TimeSpan?
     /// Marks of all certificates, keys, authorities and similar files, taken before they were read.
     let files: FileMarks
-    /// The role of the process. With `enrolment` alone there is one worker without listeners, routes and upstreams,
-    /// so that start, reload and end are the same in all roles.
-    public let role: Role
+    /// With the role `enrolment` there is one worker without listeners, routes and upstreams, so that start, reload and
+    /// end are the same in all roles.
     public let workers: Int
     let listeners: [ListenerBlueprint]
     private(set) var upstreams: [UpstreamSettings]
@@ -53,24 +34,12 @@ public struct Blueprint: Sendable {
     private(set) var settings: ServerSettings
     private let rates: RequestRates
     private let sourceLimits: SharedSources.Limits
-    /// Nil without a registry: then all routes require a certificate only.
-    let registry: RegistrySettings?
-    /// Nil if the gateway has no administration.
-    let administration: AdministrationConfiguration?
     let administrationListeners: [AdministrationListener]
     let apps: [AdmittedApps.Setting]
     /// Nil if this process does not enrol devices.
     private(set) var enrolment: EnrolmentBlueprint?
-    private let proof: ProofConfiguration
-    private let heldContent: Int
     private let tunnelLimits: TunnelLimits
     private let clientLimits: ClientLimits
-    /// The memory budget in bytes; nil for a share of the available memory.
-    let memory: Int?
-    private let strippedFields: [String]
-    private let forwardedFields: [String]
-    private let denialURI: String
-    let log: LogConfiguration
     /// Nil if no spans are exported, or the process serves no requests.
     let tracing: TracingBlueprint?
     let shutdownTimeout: TimeSpan
@@ -81,17 +50,17 @@ public struct Blueprint: Sendable {
     private(set) var certificates: [CertificateExpiry] = []
     /// Doubtful settings that do not prevent the start.
     public private(set) var warnings: [StartupWarning] = []
+
+    public var role: Role { configuration.role }
+    /// Nil without a registry: then all routes require a certificate only.
+    var registry: RegistryConfiguration? { configuration.registry }
     /// The lines of the conf file, for diagnostics.
-    public let mentions: SourceReferences
+    public var mentions: SourceReferences { configuration.mentions }
 
     public init(_ configuration: Configuration) throws(StartupError) {
-        role = configuration.role
-        let serves = role.servesRequests
-        switch configuration.workers {
-        case _ where !serves: workers = 1
-        case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-        case .exactly(let count): workers = count
-        }
+        self.configuration = configuration
+        let serves = configuration.role.servesRequests
+        workers = serves ? configuration.workers.count : 1
         watch = configuration.watch.map { TimeSpan($0) }
         files = FileMarks(configuration.watchedFiles)
         var listeners: [ListenerBlueprint] = []
@@ -123,33 +92,20 @@ public struct Blueprint: Sendable {
         sourceLimits = SharedSources.Limits(
             connections: configuration.limits.connectionsPerSource,
             handshakes: configuration.limits.handshakesPerSource)
-        registry = configuration.registry.map {
-            RegistrySettings(
-                store: $0.store, secretPath: $0.secretPath, revocationsPath: $0.revocationsPath, devices: $0.devices)
-        }
-        administration = configuration.administration
         administrationListeners = try AdministrationListener.all(of: configuration.administration)
         apps = try configuration.apps.map(AdmittedApps.Setting.init)
-        enrolment = try configuration.enrolment.flatMap { [role] enrolment throws(StartupError) in
-            role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
+        enrolment = try configuration.enrolment.flatMap { enrolment throws(StartupError) in
+            configuration.role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
         }
-        proof = configuration.proof
-        heldContent = configuration.limits.heldContent
         clientLimits = ClientLimits(
             connections: configuration.limits.connectionsPerClient, streams: configuration.limits.streamsPerClient,
             requests: configuration.limits.requestsPerDevice)
-        memory = configuration.limits.memory
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
-        strippedFields = configuration.strippedFields
-        forwardedFields = configuration.forwardedFields
-        denialURI = configuration.denialURI
-        log = configuration.log
         tracing = try configuration.tracing.flatMap { tracing throws(StartupError) in
             serves ? try TracingBlueprint(tracing, configuration) : nil
         }
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-        mentions = configuration.mentions
         descriptors = DescriptorBudget(limit: DescriptorBudget.processLimit, demand: DescriptorBudget.Demand())
         try shareDescriptors()
         let checks = StartupChecks(self)
@@ -175,7 +131,7 @@ public struct Blueprint: Sendable {
         let names = upstreams.flatMap(\.servers).count { $0.resolved != nil }
         demand.workers = workers
         demand.listeners = listeners.count + (enrolment == nil ? 0 : 1)
-        demand.doors = administration == nil ? 0 : 1 + administrationListeners.count
+        demand.doors = configuration.administration == nil ? 0 : 1 + administrationListeners.count
         demand.lookups = min(names, NameBook.lookupLimit)
         demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.receiptCalls ?? 0)
         demand.clients = workers * (listeners.isEmpty ? 0 : settings.connections) + (enrolment?.connections ?? 0)
@@ -282,18 +238,19 @@ public struct Blueprint: Sendable {
     /// The settings from which each worker makes its application.
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
-            routes: routes, upstreams: upstreams, strippedFields: strippedFields,
-            forwardedFields: forwardedFields, denialURI: denialURI, listeners: listeners.map(\.name),
-            ports: listeners.map(\.ports), accessLog: log.accessSettings, tracing: tracing?.requests, rates: rates,
+            routes: routes, upstreams: upstreams, strippedFields: configuration.strippedFields,
+            forwardedFields: configuration.forwardedFields, denialURI: configuration.denialURI,
+            listeners: listeners.map(\.name), ports: listeners.map(\.ports),
+            accessLog: configuration.log.accessSettings, tracing: tracing?.requests, rates: rates,
             sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
             clientLimits: clientLimits)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
         Enforcement.Settings(
-            apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
-            challengeLife: UInt64(proof.challengeLife.components.seconds),
-            keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: heldContent)
+            apps: apps, secrets: secrets, maxAge: configuration.proof.maxAge.components.seconds,
+            challengeLife: UInt64(configuration.proof.challengeLife.components.seconds),
+            keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: configuration.limits.heldContent)
     }
 
     /// All stapled responses, each with its listener, and with its host if the listener has several.
@@ -303,7 +260,7 @@ public struct Blueprint: Sendable {
         return all.compactMap { name, host, staple in staple.map { (name, host, $0) } }
     }
 
-    // MARK: - What is shown and compared
+    // MARK: - What is shown
 
     /// The line that `attestgate check` prints.
     public var summary: String {
@@ -314,31 +271,6 @@ public struct Blueprint: Sendable {
         ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
-    }
-
-    /// Compares this configuration with the next one. Some changes require a restart or an upgrade.
-    ///
-    /// - Returns: Why this process cannot serve the next one; nil if it can.
-    func obstacle(to next: Blueprint) -> String? {
-        let orUpgrade = ", or `attestgate upgrade`"
-        if next.workers < workers { return "workers: fewer threads require a restart" }
-        if next.workers > workers { return "workers: more threads require a restart\(orUpgrade)" }
-        if (next.enrolment == nil) != (enrolment == nil) {
-            return "enrolment: adding or removing the section requires a restart\(orUpgrade)"
-        }
-        if next.registry != registry { return "registry: another registry requires a restart\(orUpgrade)" }
-        let places = [self, next].map { blueprint in
-            blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
-        }
-        if places[0] != places[1] {
-            return
-                "administration: another socket or address requires a restart\(orUpgrade); name the current socket with --socket"
-        }
-        if (next.log.accessDestination == nil) != (log.accessDestination == nil) {
-            return "log: access: turning the log on or off requires a restart\(orUpgrade)"
-        }
-        if next.log.level != log.level { return "log: level: another level requires a restart\(orUpgrade)" }
-        return nil
     }
 
     // MARK: - Names of servers

@@ -35,19 +35,18 @@ extension TLSPolicy {
 extension AppExtensionPolicy {
     /// Converts what the conf file demands of the app's extensions, at enrolment and in every assertion.
     init(_ app: AppConfiguration) throws(StartupError) {
-        let demands = app.attestation
-        let absence: Absence = demands.absentExtensions == .accept ? .admitted : .refused
+        let absence: Absence = app.absentExtensions == .accept ? .admitted : .refused
         self.init()
-        if let admitted = demands.validationCategories {
+        if let admitted = app.validationCategories {
             categories = Categories(Set(admitted.map { ValidationCategory(rawValue: $0.number) }), absence: absence)
         }
-        if let version = demands.minimumBundleVersion {
+        if let version = app.minimumBundleVersion {
             guard let minimum = BundleVersion(version.text) else {
                 throw StartupError("app \(app.id): minimum_bundle_version cannot be compared")
             }
             minimumVersion = MinimumVersion(minimum, absence: absence)
         }
-        minimumSystem = demands.minimumSystem.map { MinimumSystem($0, absence: absence) }
+        minimumSystem = app.minimumSystem.map { MinimumSystem($0, absence: absence) }
     }
 }
 
@@ -115,10 +114,22 @@ extension AdmittedApps.Setting {
             case .window(let count): CounterMode(window: count) ?? .strict
             }
         var maximumRisk: UInt32?
-        if case .required(let risk) = app.attestation.receipt { maximumRisk = risk }
+        if case .required(let risk) = app.receipt { maximumRisk = risk }
         self.init(
             id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app),
             maximumRisk: maximumRisk)
+    }
+}
+
+extension RegistryConfiguration {
+    /// Returns the setting that names a path. The journal's setting also covers its mark and its lock file.
+    func setting(at path: String) -> Subject? {
+        if path == secretPath { return .file(secretPath) }
+        if [revocationsPath, revocationsPath + ".mark"].contains(path) { return .file(revocationsPath) }
+        return switch store {
+        case .file(let path): .file(path)
+        case .postgresql(let database): database.hosts.first.map { .server($0) }
+        }
     }
 }
 

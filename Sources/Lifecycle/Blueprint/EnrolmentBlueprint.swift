@@ -99,7 +99,7 @@ struct EnrolmentBlueprint: Sendable {
             do { try EnrolmentService.check(settings, library) } catch {
                 let culprit =
                     FaultyFile.among(certificate: enrolment.tls.certificatePath, key: enrolment.tls.keyPath)
-                    ?? FaultyFile.among(authorities: configuration.apps.compactMap(\.attestation.rootPath))
+                    ?? FaultyFile.among(authorities: configuration.apps.compactMap(\.rootPath))
                     ?? enrolment.receipts.map { .file($0.keyPath) }
                 throw StartupError(error.description, of: culprit)
             }
@@ -166,16 +166,14 @@ struct EnrolmentBlueprint: Sendable {
     }
 
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
-        let demands = app.attestation
-        let demandsReceipt = demands.receipt != .optional
         let setting = try AdmittedApps.Setting(app)
         return EnrolmentSettings.App(
             id: app.id,
             attested: AttestedApp(
                 id: app.id.description, environment: environment(app.environment),
-                platforms: Set(demands.platforms.flatMap(platforms)),
-                extensions: setting.extensions, demandsReceipt: demandsReceipt),
-            form: form(demands.clientData), simulatorRoot: try demands.rootPath.map { try FileContents.read($0) },
+                platforms: Set(app.platforms.flatMap(platforms)),
+                extensions: setting.extensions, demandsReceipt: app.receipt != .optional),
+            form: form(app.clientData), simulatorRoot: try app.rootPath.map { try FileContents.read($0) },
             maximumRisk: setting.maximumRisk, counters: setting.counters)
     }
 
@@ -187,7 +185,7 @@ struct EnrolmentBlueprint: Sendable {
         }
     }
 
-    private static func form(_ form: AttestationDemands.ClientData) -> ClientDataFormat {
+    private static func form(_ form: AppConfiguration.ClientData) -> ClientDataFormat {
         switch form {
         case .nonceAndTag: .nonceAndTag
         case .nonce: .nonce
@@ -196,7 +194,7 @@ struct EnrolmentBlueprint: Sendable {
     }
 
     /// Leaf certificates up to iOS 17 do not state the platform: only iPhones had them then.
-    private static func platforms(_ platform: AttestationDemands.Platform) -> [AttestedPlatform] {
+    private static func platforms(_ platform: AppConfiguration.Platform) -> [AttestedPlatform] {
         switch platform {
         case .ios: [.iOS, .unstated]
         case .macos: [.macOS]

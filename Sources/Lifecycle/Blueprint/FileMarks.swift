@@ -75,7 +75,7 @@ extension Configuration {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(
                 \.self)
         }
-        if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.attestation.rootPath) }
+        if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.rootPath) }
         return files + (administration?.listeners.flatMap(\.files) ?? [])
     }
 }

@@ -145,7 +145,7 @@ struct StartupChecks {
     }
 
     func accessLog() throws(StartupError) {
-        guard case .file(let path) = blueprint.log.access else { return }
+        guard case .file(let path) = blueprint.configuration.log.access else { return }
         var objection = Self.isThere(path) ? nil : Self.objection(toMaking: path)
         if Self.isThere(path), Glibc.access(path, W_OK) != 0 { objection = "\(path): this user cannot write it" }
         if let objection { throw StartupError("log: access: \(objection)", of: .file(path)) }
@@ -215,7 +215,7 @@ extension Configuration {
         if role.enrols, let enrolment {
             let paths =
                 [enrolment.tls.certificatePath, enrolment.authority.certificatePath]
-                + apps.compactMap(\.attestation.rootPath)
+                + apps.compactMap(\.rootPath)
             files += paths.map { ("enrolment", $0) }
         }
         for listener in administration?.listeners ?? [] {

@@ -103,9 +103,9 @@ public final class GatewayProcess {
         self.events = events
         let errorWriter = try LogWriter(.standardError)
         self.errorWriter = errorWriter
-        logger = Logger(label: "attestgate") { _ in blueprint.log.errorLog(errorWriter) }
+        logger = Logger(label: "attestgate") { _ in blueprint.configuration.log.errorLog(errorWriter) }
         auditLogger = Logger(label: "attestgate.audit") { _ in
-            var log = blueprint.log.errorLog(errorWriter)
+            var log = blueprint.configuration.log.errorLog(errorWriter)
             log.logLevel = min(log.logLevel, .notice)
             return log
         }
@@ -116,7 +116,8 @@ public final class GatewayProcess {
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
         exporter = try ProcessResources.openExporter(blueprint, logger)
         memory = MemoryWatch(
-            limit: try ProcessMemory.budget(blueprint.memory, workers: blueprint.workers), loop: loop, logger)
+            limit: try ProcessMemory.budget(blueprint.configuration.limits.memory, workers: blueprint.workers),
+            loop: loop, logger)
         order = GenerationOrder(
             number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit), limits: SharedLimits(),
             memory: memory.budget,
@@ -264,7 +265,7 @@ extension GatewayProcess {
         let sockets = try ListeningAddresses.bind(
             blueprint.listeners, workers: blueprint.workers, mayOverlap: permissions.mayOverlap,
             inherited: inheritance.sockets)
-        if let path = blueprint.administration?.socketPath {
+        if let path = blueprint.configuration.administration?.socketPath {
             let subjects = try order.enforcement?.settings.secrets.subjects(LibraryContext())
             do throws(AdministrationStartError) {
                 administration = try AdministrationServer(

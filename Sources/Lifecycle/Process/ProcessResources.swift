@@ -11,7 +11,7 @@ enum ProcessResources {
     ///
     /// - Returns: Nil if access is not logged.
     static func openLog(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> LogWriter? {
-        guard let destination = blueprint.log.accessDestination else { return nil }
+        guard let destination = blueprint.configuration.log.accessDestination else { return nil }
         do throws(EventLoopError) {
             return try LogWriter(destination) { turn in
                 switch turn {

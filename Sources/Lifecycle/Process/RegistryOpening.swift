@@ -12,14 +12,14 @@ internal import Synchronization
 
 /// Opens the registry together with its secret.
 struct RegistryOpening {
-    private let settings: Blueprint.RegistrySettings
+    private let settings: RegistryConfiguration
     private let permissions: StartPermissions
     private let logger: Logger
     private let held: StartupSecrets
 
     /// Reads the secret, if it exists.
     init(
-        _ settings: Blueprint.RegistrySettings, _ permissions: StartPermissions, _ logger: Logger
+        _ settings: RegistryConfiguration, _ permissions: StartPermissions, _ logger: Logger
     ) throws(StartupError) {
         self.settings = settings
         self.permissions = permissions

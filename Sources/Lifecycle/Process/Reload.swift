@@ -40,7 +40,9 @@ extension GatewayProcess {
                 warning.subject.map { _ in blueprint.mentions.diagnostic(warning).description } ?? warning.description
             }
             for warning in reload.warnings { logger.warning("\(warning)") }
-            if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
+            if let obstacle = order.blueprint.configuration.obstacle(to: blueprint.configuration) {
+                throw StartupError(obstacle)
+            }
             names.follow(order.blueprint, andNext: blueprint) { [unowned self] located in
                 // Unless the process has begun to stop since.
                 guard reload.isUnderWay else { return }
@@ -117,8 +119,8 @@ extension GatewayProcess {
         case .adopt:
             do throws(EventLoopError) {
                 // The last step that can fail.
-                if let destination = next.blueprint.log.accessDestination,
-                    destination != order.blueprint.log.accessDestination
+                if let destination = next.blueprint.configuration.log.accessDestination,
+                    destination != order.blueprint.configuration.log.accessDestination
                 {
                     try order.log?.redirect(to: destination)
                 }
@@ -136,7 +138,7 @@ extension GatewayProcess {
             reloadEnded(.failed(fault))
         case .finish:
             order = next
-            memory.budget.limit = next.blueprint.memory ?? ProcessMemory.share
+            memory.budget.limit = next.blueprint.configuration.limits.memory ?? ProcessMemory.share
             if let tracing = next.blueprint.tracing { exporter?.adopt(tracing.export) }
             watchFiles()
             reloadEnded(.done(generation: next.number))

@@ -135,8 +135,8 @@ extension FileRules {
             written += [registry.secretPath, registry.revocationsPath]
             if case .file(let path) = registry.store { written.append(path) }
         }
-        if let socket = blueprint.administration?.socketPath { written.append(socket) }
-        if case .file(let path) = blueprint.log.accessDestination { written.append(path) }
+        if let socket = blueprint.configuration.administration?.socketPath { written.append(socket) }
+        if case .file(let path) = blueprint.configuration.log.accessDestination { written.append(path) }
         let files = blueprint.mentions.files
         self.init(
             // Targets of links too: rules apply to the real file.
