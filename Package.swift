@@ -90,8 +90,11 @@ let package = Package(
             dependencies: ["CLibpq", "EventLoop", "Registry", "RevocationJournal", "Vocabulary"],
             swiftSettings: settings),
 
-        // What is counted, and Prometheus' way to say it.
-        .target(name: "Metrics", swiftSettings: memorySafe),
+        // Metrics, spans and log lines: their formats, and the thread that writes logs.
+        .target(
+            name: "Telemetry",
+            dependencies: ["Bytes", "EventLoop", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: memorySafe),
 
         // The server role, the client role, the decision.
         .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
@@ -100,17 +103,17 @@ let package = Package(
             swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
-        // Spans, and their way to a collector.
+        // Spans to a collector, by OTLP.
         .target(
-            name: "Tracing", dependencies: ["Bytes", "Cryptography", "EventLoop", "TLS", "Upstream"],
+            name: "TelemetryExport", dependencies: ["Cryptography", "EventLoop", "Telemetry", "Upstream"],
             swiftSettings: memorySafe),
 
         // How devices become registered: what can be decided from bytes, and the service that does.
         .target(
             name: "Enrolment",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Registry",
-                "Server", "TLS", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS",
+                "Telemetry", "Upstream", "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
 
@@ -128,20 +131,19 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Policy",
-                "Registry", "RequestProof", "Server", "TLS", "Tracing", "Upstream", "Vocabulary",
-                .product(name: "Logging", package: "swift-log"),
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Policy", "Registry",
+                "RequestProof", "Server", "TLS", "Telemetry", "TelemetryExport", "Upstream", "Vocabulary",
             ],
-            swiftSettings: settings),
+            swiftSettings: memorySafe),
 
         // One running process by a conf file: the one place that puts the above together.
         .target(
             name: "Lifecycle",
             dependencies: [
                 "Administration", "Attestation", "Bytes", "CLandlock", "CLinux", "Challenges", "Cryptography",
-                "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry",
-                "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Tracing", "Upstream",
-                "Vocabulary",
+                "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Policy", "Registry",
+                "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Telemetry",
+                "TelemetryExport", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -239,8 +241,8 @@ let package = Package(
         .testTarget(
             name: "EnrolmentTests",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Enrolment", "EventLoop", "Metrics",
-                "Registry", "RegistrySQLite", "Server", "TestVectors", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Enrolment", "EventLoop",
+                "Registry", "RegistrySQLite", "Server", "Telemetry", "TestVectors", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
@@ -283,9 +285,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "Bytes", "Chance", "Cryptography", "EventLoop", "Gateway", "HTTP", "Metrics", "Policy", "Registry",
-                "RequestProof",
-                "Vocabulary",
+                "Bytes", "Chance", "Cryptography", "EventLoop", "Gateway", "HTTP", "Policy", "Registry",
+                "RequestProof", "Telemetry", "TestVectors", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(
@@ -294,10 +295,16 @@ let package = Package(
                 "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle", "TLS", "Vocabulary",
             ],
             swiftSettings: settings),
-        .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "UpstreamTests", dependencies: ["Chance", "EventLoop", "Upstream"], swiftSettings: settings),
         .testTarget(
-            name: "TracingTests", dependencies: ["Bytes", "EventLoop", "TestVectors", "Tracing", "Upstream"],
+            name: "TelemetryTests",
+            dependencies: [
+                "Bytes", "Chance", "EventLoop", "Telemetry", "TestVectors",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "TelemetryExportTests", dependencies: ["EventLoop", "TelemetryExport", "Upstream"],
             swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(

@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Gateway
+@testable import Telemetry
 
 @Suite("Denial responses")
 struct DenialResponsesTests {

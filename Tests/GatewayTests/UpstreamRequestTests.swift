@@ -3,6 +3,7 @@ import HTTP
 import Testing
 
 @testable import Gateway
+@testable import Telemetry
 
 @Suite("The request written to the upstream")
 struct UpstreamRequestTests {

@@ -1,4 +1,4 @@
-internal import Metrics
+internal import Telemetry
 
 /// Counts of receipt refreshes since the process began, and their present state.
 public struct ReceiptMetrics: Equatable, Sendable {

@@ -1,4 +1,4 @@
-public import Metrics
+public import Telemetry
 
 /// The counts of a service since its start.
 public struct EnrolmentMetrics: Sendable {

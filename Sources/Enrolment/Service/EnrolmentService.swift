@@ -1,9 +1,9 @@
 public import Bytes
 public import Cryptography
 public import EventLoop
-public import Metrics
 public import Registry
 internal import Glibc
+public import Telemetry
 
 /// The service of the enrolment endpoints, with its own thread. It shares neither loop nor library context with the
 /// workers, because it verifies attestations and holds the CA's key.

@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import HTTP
+internal import Telemetry
 package import Vocabulary
 
 /// One worker's latest decisions, for operators who watch the gateway. They contain all refusals and aborted

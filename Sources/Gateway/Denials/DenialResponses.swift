@@ -1,5 +1,6 @@
 internal import Bytes
 internal import HTTP
+internal import Telemetry
 internal import Vocabulary
 
 /// Responses to refused requests, prepared so that a refusal costs little.

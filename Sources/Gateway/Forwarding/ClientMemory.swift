@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import Registry
 internal import Server
+internal import Telemetry
 internal import Vocabulary
 
 /// What the requests of a client connection share: made by the first request, used by the others on all streams.

@@ -5,6 +5,7 @@ internal import HTTP
 internal import Policy
 internal import Registry
 internal import Server
+internal import Telemetry
 internal import Upstream
 internal import Vocabulary
 

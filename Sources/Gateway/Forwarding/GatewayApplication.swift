@@ -6,7 +6,8 @@ package import Policy
 package import Registry
 package import Server
 package import TLS
-package import Tracing
+package import Telemetry
+package import TelemetryExport
 package import Upstream
 package import Vocabulary
 
@@ -279,7 +280,7 @@ package final class GatewayApplication: Application {
 
     func tunnelOpened() { metrics.counts.tunnelOpened() }
     func tunnelEnded(_ end: TunnelEnd) { metrics.counts.tunnelEnded(end) }
-    func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
+    func tunnelMoved(_ bytes: Int, toService: Bool) { metrics.counts.tunnelMoved(bytes, toService: toService) }
 
     /// Returns whether a request at a listener may name a port.
     func admits(port: UInt16, at listener: Int) -> Bool { ports[listener].contains(port) }

@@ -3,6 +3,7 @@ internal import Cryptography
 internal import HTTP
 internal import Registry
 internal import RequestProof
+internal import Telemetry
 internal import Upstream
 
 /// Writes the head of the upstream request from the parsed one. No byte of the client's framing, and no unchecked

@@ -1,21 +1,22 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
+internal import Telemetry
 internal import Vocabulary
 
-/// One worker's access log: a line for each request, handed to the writer with others, after a moment at the latest.
+/// The access log of one worker: a line for each request. Lines go to the writer in blocks, after 100 ms at the latest.
 ///
-/// It says which route, not which path or query: patients' ids live there. Addresses are cut to their network. What says
-/// more is written only where the operator asked for it.
+/// A line has the route, but neither path nor query, which may contain ids of patients. Addresses are cut to their
+/// network. More is written only if the conf file asks for it.
 package final class AccessLog {
     package struct Settings: Sendable {
         var isJSON = true
         var disclosed = DisclosedFields()
-        /// Of the requests that were neither refused nor aborted, one in so many is written.
+        /// One in this number of the requests that were neither refused nor aborted is written.
         var sample: UInt64 = 1
-        /// Lines about the others in each second at most.
+        /// Limit of lines about the others per second.
         var refusalsPerSecond = 1_000
-        /// Requests have lines, not only what befalls connections and servers.
+        /// Whether requests have lines. If not, only events of connections and servers have.
         var hasRequests = true
 
         init() {}
@@ -31,41 +32,41 @@ package final class AccessLog {
         }
     }
 
-    /// One request, or one connection refused before any.
+    /// A request, or an event of a connection or server.
     struct Entry {
         var event: StaticString = "request"
         var trace = TraceContext.none
-        /// As `client(_:)` writes it.
+        /// The result of `client(_:)`.
         var client = ConnectionPiece()
-        /// What the handshake asked for, where that matters to a refusal.
+        /// The server name of the handshake, if it matters to a refusal.
         var serverName: [UInt8]?
-        /// Index into the listeners.
+        /// The index of the listener.
         var listener: Int?
-        /// The virtual host that served the request; nil for the listener's own.
+        /// The virtual host that served the request. Nil for the listener's own.
         var host: [UInt8]?
-        /// Index into the routes.
+        /// The index of the route.
         var route: Int?
         var method: Method?
-        /// The method is CONNECT, for a WebSocket.
+        /// Whether the method is CONNECT, for a WebSocket.
         var isConnect = false
-        /// Of requests.
+        /// Nil if there was no request.
         var version: HTTPVersion?
         var decision: Decision?
         var status: UInt16 = 0
         var denial: Denial?
         var detail: String?
-        /// The device that the client's certificate is bound to.
+        /// The device to which the client's certificate is bound.
         var device: DeviceLabel?
-        /// Index into the upstreams.
+        /// The index of the upstream.
         var upstream: Int?
-        /// Index into its servers: the one that was asked last.
+        /// The index of its server that was asked last.
         var server: Int?
         var requestBytes: UInt64 = 0
         var responseBytes: UInt64 = 0
         var timings = RequestTimings()
-        /// Of a tunnel that has ended.
+        /// The reason for the end of a tunnel.
         var tunnelEnd: TunnelEnd?
-        /// The client went away before the response was complete.
+        /// Whether the client disconnected before the response was complete.
         var isAborted = false
         var disclosed = Disclosure()
     }
@@ -77,11 +78,13 @@ package final class AccessLog {
     private var timer: LoopTimer?
     private var isTimerRunning = false
 
+    /// Creates a log.
+    ///
     /// - Parameters:
-    ///   - routes: their names in the order of the table. Of letters, digits and hyphens (configuration), so there is
-    ///     nothing to escape.
-    ///   - upstreams: the same, each with its servers: hosts and ports.
-    ///   - listeners: their addresses.
+    ///   - routes: The names of the routes in the order of the table. The configuration limits names to letters, digits
+    ///     and hyphens, so nothing is escaped.
+    ///   - upstreams: The names of the upstreams, each with hosts and ports of its servers.
+    ///   - listeners: The addresses of the listeners.
     init(
         loop: Loop, writer: LogWriter, settings: Settings, routes: [String],
         upstreams: [(name: String, servers: [String])], listeners: [String]
@@ -99,12 +102,12 @@ package final class AccessLog {
         }
     }
 
-    /// The client's network, for the entries of a connection.
+    /// Returns the client's network for the entries of a connection.
     func client(_ address: SocketAddress) -> ConnectionPiece { lines.client(address) }
 
     func record(_ entry: Entry) {
         let isOrdinary = entry.denial == nil && !entry.isAborted
-        // Ids of our own: no client chooses whether it is seen.
+        // The gateway's own ids decide, so no client can.
         if isOrdinary, entry.trace.request % settings.sample != 0 { return }
         let now = WallClock.microseconds
         reportSuppressed(now)
@@ -112,13 +115,12 @@ package final class AccessLog {
         startTimer()
     }
 
-    /// Hands over the lines of the last moment. For a writer that is behind, this would only add one more waiting
-    /// block, so the current block is filled further.
+    /// Hands over the lines collected so far. If the writer is behind, the present block is filled further instead.
     func handOverInTime() {
         if !writer.isBehind { lines.handOver() }
     }
 
-    /// Hands over everything for the last time, with a count of the suppressed lines.
+    /// Hands over all lines at the end, with the count of suppressed lines.
     func finish() {
         reportSuppressed(.max)
         lines.handOver()
@@ -130,9 +132,102 @@ package final class AccessLog {
         timer?.start()
     }
 
-    /// - Parameter now: in microseconds since 1970; after all times if the log ends.
+    /// Writes the count of suppressed lines when their second is over.
+    ///
+    /// - Parameter now: Microseconds since 1970. The greatest value if the log ends.
     private func reportSuppressed(_ now: Int64) {
         guard refusals.owesCount, let count = refusals.takeSuppressed(at: now / 1_000_000) else { return }
         lines.note("suppressed", .lines, count)
+    }
+}
+
+/// The members of a line that may identify a patient. They are logged only if the conf file lists them in `log.fields`.
+package struct DisclosedFields: OptionSet, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    package static let path = DisclosedFields(rawValue: 1)
+    package static let query = DisclosedFields(rawValue: 2)
+    package static let clientAddress = DisclosedFields(rawValue: 4)
+    package static let userAgent = DisclosedFields(rawValue: 8)
+}
+
+/// The values of these members of one request. They are copies, because they are rarely enabled.
+struct Disclosure {
+    var path: [UInt8]?
+    var query: [UInt8]?
+    var clientAddress: [UInt8]?
+    var userAgent: [UInt8]?
+
+    init() {}
+
+    init(_ fields: DisclosedFields, of peer: SocketAddress) {
+        if fields.contains(.clientAddress) { clientAddress = Array(peer.host.utf8) }
+    }
+
+    /// Adds values of a head.
+    ///
+    /// - Parameter bytes: The bytes of the head. If they are empty, no head was complete, and nothing is added.
+    mutating func add(_ fields: DisclosedFields, of head: RequestHead, _ bytes: Span<UInt8>) {
+        guard !bytes.isEmpty else { return }
+        if fields.contains(.path) { path = Self.copy(head.path.of(bytes)) }
+        if fields.contains(.query), let range = head.query { query = Self.copy(range.of(bytes)) }
+        if fields.contains(.userAgent), let field = head.fields.first(where: { $0.name == .userAgent }) {
+            userAgent = Self.copy(field.valueRange.of(bytes))
+        }
+    }
+
+    private static func copy(_ bytes: Span<UInt8>) -> [UInt8] {
+        bytes.indices.map { bytes[$0] }
+    }
+}
+
+/// The name of a device in logs.
+struct DeviceLabel: Equatable {
+    /// The first eight bytes of an HMAC of its key id, under a key for logs alone.
+    let id: UInt64
+    /// The id of its app. Nil if the app is no longer configured.
+    let app: [UInt8]?
+}
+
+/// The limit of lines about refusals in one second, so that a flood does not fill the disk. The others are counted.
+struct RefusalBudget {
+    private let limit: Int
+    private var second: Int64 = 0
+    private var used = 0
+    private var suppressed: UInt64 = 0
+
+    /// - Parameter limit: Lines per second.
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// Returns whether one more line may be written.
+    ///
+    /// - Parameter now: Seconds of any clock.
+    mutating func admits(at now: Int64) -> Bool {
+        if now != second {
+            second = now
+            used = 0
+        }
+        guard used < limit else {
+            suppressed += 1
+            return false
+        }
+        used += 1
+        return true
+    }
+
+    /// Whether lines were suppressed and not yet reported.
+    var owesCount: Bool { suppressed > 0 }
+
+    /// Returns the number of lines suppressed since the last call. Nil if there are none or their second is not over.
+    mutating func takeSuppressed(at now: Int64) -> UInt64? {
+        guard suppressed > 0, now != second else { return nil }
+        defer { suppressed = 0 }
+        return suppressed
     }
 }

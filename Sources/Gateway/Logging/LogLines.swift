@@ -1,25 +1,26 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
+internal import Telemetry
 
-/// Makes the lines of one worker's access log, and collects them in blocks for the writer: waking its thread costs more than
-/// a line does, so it is woken once for some hundred.
+/// The lines of one worker's access log, collected in blocks for the writer. Waking its thread costs more than a line, so
+/// it is woken once for some hundred.
 struct LogLines: ~Copyable {
     private let writer: LogWriter
     private let form: LogForm
-    /// Members with the words that come again and again: of methods, decisions, routes, upstreams and servers.
+    /// The members whose values repeat: methods, decisions, routes, upstreams, servers and listeners, in this order.
     private var pieces = LogPieces()
     private let firstDecision: Int
     private let firstRoute: Int
     private let firstUpstream: Int
-    /// Of each upstream.
+    /// The index of each upstream's first server.
     private let firstServers: [Int]
     private let firstListener: Int
-    /// The line that is being made.
+    /// The present line.
     private var line = ByteBuffer(pool: BufferPool())
-    /// Those that are complete.
+    /// The complete lines.
     private var block: [UInt8] = []
-    /// What lines of this second begin with.
+    /// The beginning of all lines of `second`.
     private var opening: [UInt8] = []
     private var second: Int64 = -1
 
@@ -53,7 +54,7 @@ struct LogLines: ~Copyable {
         ConnectionPiece(form.piece(.client, String(decoding: ClientNetwork.text(of: address), as: UTF8.self)))
     }
 
-    /// Hands everything to the writer, and what was lost before with it.
+    /// Hands the lines to the writer, with the count of dropped blocks if it has changed.
     mutating func handOver() {
         guard !block.isEmpty else { return }
         if writer.takesNews() { note("log_dropped", .blocks, UInt64(writer.droppedInAll)) }
@@ -62,7 +63,9 @@ struct LogLines: ~Copyable {
 
     // MARK: - Lines
 
-    /// - Parameter now: in microseconds since 1970.
+    /// Appends a line.
+    ///
+    /// - Parameter now: Microseconds since 1970.
     mutating func append(_ entry: AccessLog.Entry, at now: Int64) {
         begin(entry.event, now)
         appendMembers(of: entry)
@@ -70,7 +73,7 @@ struct LogLines: ~Copyable {
         if block.count >= LogWriter.blockSize { handOver() }
     }
 
-    /// A line about the log itself.
+    /// Appends a line about the log itself.
     mutating func note(_ event: StaticString, _ member: LogForm.Member, _ count: UInt64) {
         begin(event, WallClock.microseconds)
         form.number(member, count, to: &line)
@@ -88,7 +91,7 @@ struct LogLines: ~Copyable {
     private mutating func end() {
         form.end(&line)
         if line.overflowed {
-            // All text from outside is cut in `LogForm`, so there is no such line. Half of one would be worse than none.
+            // `LogForm` cuts all text from outside, so this does not happen. Half a line would be worse than none.
             writer.lost()
         } else {
             line.copy(to: &block)
@@ -101,7 +104,7 @@ struct LogLines: ~Copyable {
         if let address = entry.disclosed.clientAddress { form.word(.clientAddress, address, to: &line) }
         if let listener = entry.listener { pieces.append(firstListener + listener, to: &line) }
         if let host = entry.host { form.word(.host, host, to: &line) }
-        // Of letters, digits, hyphens and dots, 253 of them at most: TLS takes no other.
+        // At most 253 letters, digits, hyphens and dots: TLS accepts no other name.
         if let name = entry.serverName { form.word(.serverName, name, to: &line) }
         if entry.trace != .none {
             form.identifier(.requestId, entry.trace.request, to: &line)
@@ -148,7 +151,7 @@ struct LogLines: ~Copyable {
 }
 
 extension HTTPVersion {
-    /// As RFC 9110 section 2.5 and RFC 9113 call it.
+    /// The name by RFC 9110 section 2.5 and RFC 9113.
     var name: StaticString {
         switch self {
         case .http10: "HTTP/1.0"

@@ -1,54 +1,55 @@
 package import EventLoop
 internal import HTTP
-internal import Metrics
+internal import Server
 internal import TLS
-package import Tracing
+internal import Telemetry
+package import TelemetryExport
 package import Upstream
 internal import Vocabulary
 
-/// What one worker has counted since it began: additions to arrays, no text and nothing shared.
+/// The counts of one worker since its start. Counting is an addition in an array, without text or shared memory.
 package struct WorkerCounts: Sendable {
     private(set) var routes = SeriesNames()
     private(set) var upstreams = SeriesNames()
-    /// By the route's place and the decision.
+    /// By the place of the route and the decision.
     private(set) var requests = [UInt64](repeating: 0, count: 2 * decisions)
     /// By the raw value of the denial.
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
-    /// By the scope of the rate.
+    /// By the scope of the rate limit.
     private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
-    /// PROXY headers that name a client, and those that do not.
+    /// PROXY headers with and without the address of a client.
     private(set) var proxyHeaders: (withSource: UInt64, withoutSource: UInt64) = (0, 0)
-    /// Connections there was no room for, by the limit.
+    /// Connections closed by a limit, by the limit.
     private(set) var withoutRoom = [UInt64](repeating: 0, count: ReachedLimit.allCases.count)
-    /// Full handshakes of clients whose chain had been verified before.
+    /// Full handshakes of clients whose chain was verified earlier.
     private(set) var knownChains: UInt64 = 0
     /// Full handshakes with a verification.
     private(set) var verifiedChains: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
-    /// The client went away in the middle.
+    /// Handshakes in which the client disconnected.
     private(set) var abandonedHandshakes: UInt64 = 0
     /// By the raw value of the denial.
     private(set) var refusedHandshakes = [UInt64](repeating: 0, count: Denial.allCases.count)
-    /// Response heads that came, by the upstream's place.
+    /// Received response heads, by the place of the upstream.
     private(set) var responses: [UInt64] = [0, 0]
-    /// By the upstream's place and the kind of failure.
+    /// By the place of the upstream and the kind of failure.
     private(set) var failures = [UInt64](repeating: 0, count: 2 * failureKinds)
-    /// Requests that were sent again, by the upstream's place.
+    /// Requests that were sent again, by the place of the upstream.
     private(set) var retries: [UInt64] = [0, 0]
     private(set) var acceptPauses: UInt64 = 0
     /// By the raw value of the version.
     private(set) var requestsByVersion = [UInt64](repeating: 0, count: HTTPVersion.allCases.count)
-    /// Open now, their handshakes complete.
+    /// Open connections with a completed handshake.
     private(set) var openConnections: (http11: Int, http2: Int) = (0, 0)
-    /// Of HTTP/2.
+    /// Open streams of HTTP/2.
     private(set) var openStreams = 0
-    /// Connections of HTTP/2 that were broken, by the place of the reason.
+    /// Connections of HTTP/2 that ended by a fault, by the raw value of its kind.
     private(set) var http2Faults = [UInt64](repeating: 0, count: HTTP2FaultKind.allCases.count)
-    /// Tunnels that are open now, and those that ever were.
+    /// Open tunnels, and all that were opened.
     private(set) var tunnels: (open: Int, opened: UInt64) = (0, 0)
-    /// By what has ended them.
+    /// By the raw value of the reason.
     private(set) var tunnelEnds = [UInt64](repeating: 0, count: TunnelEnd.allCases.count)
-    /// Octets that went through tunnels.
+    /// Bytes sent through tunnels.
     private(set) var tunnelBytes: (toService: UInt64, toClient: UInt64) = (0, 0)
     private(set) var total = LatencyHistogram()
     private(set) var handshake = LatencyHistogram()
@@ -57,7 +58,7 @@ package struct WorkerCounts: Sendable {
     private(set) var upstream = LatencyHistogram()
     private(set) var loopLag = LatencyHistogram()
 
-    /// The last one is for requests without a decision: their clients have left.
+    /// The number of columns of `requests`. The last is for requests without a decision, whose clients disconnected.
     static let decisions = Decision.allCases.count + 1
     static let failureKinds = UpstreamFailure.Kind.allCases.count
 
@@ -85,7 +86,9 @@ package struct WorkerCounts: Sendable {
 
     // MARK: - Counting
 
-    /// - Parameter route: its place; 0 if there is none.
+    /// Counts a request.
+    ///
+    /// - Parameter route: The place of the route. 0 if there is none.
     mutating func requestEnded(
         route: Int, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
     ) {
@@ -120,9 +123,11 @@ package struct WorkerCounts: Sendable {
         if let time { handshake.record(nanoseconds: time.nanoseconds) }
     }
 
+    /// Counts a connection that was refused.
+    ///
     /// - Parameters:
-    ///   - denial: nil if the client has left.
-    ///   - inHandshake: whether that is how the handshake ended.
+    ///   - denial: Nil if the client disconnected.
+    ///   - inHandshake: Whether the handshake ended by it.
     mutating func connectionRefused(_ denial: Denial?, inHandshake: Bool) {
         guard let denial else {
             abandonedHandshakes += 1
@@ -173,8 +178,8 @@ package struct WorkerCounts: Sendable {
         tunnelEnds[end.rawValue] += 1
     }
 
-    mutating func tunnelMoved(_ octets: Int, toService: Bool) {
-        if toService { tunnelBytes.toService += UInt64(octets) } else { tunnelBytes.toClient += UInt64(octets) }
+    mutating func tunnelMoved(_ bytes: Int, toService: Bool) {
+        if toService { tunnelBytes.toService += UInt64(bytes) } else { tunnelBytes.toClient += UInt64(bytes) }
     }
 
     mutating func acceptingPaused() { acceptPauses += 1 }
@@ -182,25 +187,25 @@ package struct WorkerCounts: Sendable {
     mutating func loopWasLate(by time: TimeSpan) { loopLag.record(nanoseconds: time.nanoseconds) }
 }
 
-/// One worker's counts, which all its generations go on with. Belongs to its thread; a scrape gets a copy.
+/// The counts of one worker, which all its generations share. Only its thread uses them. A scrape gets a copy.
 package final class WorkerMetrics {
     package internal(set) var counts = WorkerCounts()
-    /// Tunnels that are open, or on their way to be, of all generations.
+    /// Tunnels of all generations that are open or about to open.
     var heldTunnels = 0
-    /// Spans that wait, of all generations.
+    /// The budget of waiting spans of all generations.
     package let spans = SpanBudget()
-    /// Of all generations too.
+    /// The latest decisions of all generations.
     package let recent = RecentDecisions()
 
-    /// By upstream and server.
+    /// The counts of servers, by upstream and server.
     private var servers: [String: [String: ServerTally]] = [:]
     private var serverCount = 0
-    /// As for `SeriesNames`: what reloads bring must not fill the memory.
+    /// Limit for the reason given at `SeriesNames`.
     private static let serverLimit = 1_024
 
     package init() {}
 
-    /// Where a server of an upstream is counted, whatever generation it belongs to.
+    /// Returns the counts of a server of an upstream, which all generations share.
     func tally(of server: String, in upstream: String) -> ServerTally {
         if let known = servers[upstream]?[server] { return known }
         let isOther = serverCount >= Self.serverLimit
@@ -219,4 +224,104 @@ package final class WorkerMetrics {
     package var serverCounts: [String: [String: ServerCounts]] { servers.mapValues { $0.mapValues(\.counts) } }
 
     package func loopWasLate(by time: TimeSpan) { counts.loopWasLate(by: time) }
+}
+
+/// The values of a metric's label since the start of the process, each with its place in the arrays of counts.
+///
+/// A place always belongs to one name, so the counts of a route or upstream continue after a reload.
+struct SeriesNames: Sendable {
+    /// The value for no name. Names in the configuration begin with a letter or digit.
+    static let none = "_none"
+    /// The value for all names above the limit.
+    static let others = "_others"
+
+    private(set) var names: [String]
+    private var places: [String: Int]
+
+    /// Limit of names. Reloads with new names must fill neither the gateway's memory nor that of Prometheus.
+    private static let limit = 1_024
+
+    init() {
+        names = [Self.none, Self.others]
+        places = [Self.none: 0, Self.others: 1]
+    }
+
+    /// Returns the place of a name, and adds the name if it is new.
+    mutating func place(of name: String) -> Int {
+        if let place = places[name] { return place }
+        guard names.count < Self.limit else { return 1 }
+        let place = names.count
+        // A copy that no other thread refers to.
+        let name = String(decoding: Array(name.utf8), as: UTF8.self)
+        names.append(name)
+        places[name] = place
+        return place
+    }
+
+    static func isReserved(_ name: String) -> Bool { name == none || name == others }
+}
+
+/// The reason for the end of an HTTP/2 connection by a fault, as a label of the metric.
+enum HTTP2FaultKind: Int, CaseIterable {
+    case preface, violation, failure
+    case settings, pings, resets, provokedResets, emptyFrames, priorities, windowUpdates, otherFrames
+    case continuations, headerBlock, headerList, outboundFrames
+
+    init(_ fault: HTTP2Fault) {
+        switch fault {
+        case .prefaceMissing: self = .preface
+        case .violation: self = .violation
+        case .failed: self = .failure
+        case .excess(let excess):
+            self =
+                switch excess {
+                case .settings: .settings
+                case .pings: .pings
+                case .resets: .resets
+                case .provokedResets: .provokedResets
+                case .emptyFrames: .emptyFrames
+                case .priorities: .priorities
+                case .windowUpdates: .windowUpdates
+                case .otherFrames: .otherFrames
+                case .continuations: .continuations
+                case .headerBlock: .headerBlock
+                case .headerList: .headerList
+                case .outboundFrames: .outboundFrames
+                }
+        }
+    }
+
+    /// The name in snake case.
+    var name: String {
+        String(describing: self).reduce(into: "") { $0 += $1.isUppercase ? "_" + $1.lowercased() : String($1) }
+    }
+}
+
+/// The limit that closed a connection, as a label of the metric. Clients see no difference, because they get no answer.
+enum ReachedLimit: Int, CaseIterable {
+    /// `limits.connections`.
+    case connections
+    /// `limits.handshakes`. It closes the oldest connection in a handshake, not the new one.
+    case handshakes
+    /// `listeners.connections`.
+    case listener
+    /// `limits.connections_per_client`.
+    case client
+    /// `limits.memory`.
+    case memory
+    /// `limits.connections_per_source` or `limits.handshakes_per_source`.
+    case source
+
+    /// Creates a value. Nil if the connection ended for another reason.
+    init?(_ refusal: ConnectionRefusal) {
+        switch refusal {
+        case .limit: self = .connections
+        case .handshakeLimit: self = .handshakes
+        case .listenerLimit: self = .listener
+        case .sourceLimit: self = .source
+        case .clientLimit: self = .client
+        case .memory: self = .memory
+        case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2: return nil
+        }
+    }
 }

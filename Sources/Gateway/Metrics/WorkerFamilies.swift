@@ -1,14 +1,18 @@
-package import Metrics
+internal import HTTP
+package import Telemetry
+internal import Upstream
 internal import Vocabulary
 
-/// What the workers have counted, as metrics: summed, and by worker where one alone may be in trouble.
+/// The metrics of the workers: sums, and values by worker where one worker alone may have a problem.
 package struct WorkerFamilies {
     let workers: [(number: Int, snapshot: WorkerSnapshot)]
     private let answered: Set<Int>
 
+    /// Creates a value.
+    ///
     /// - Parameters:
-    ///   - latest: the last snapshot of each worker.
-    ///   - answered: the workers of which it is of now.
+    ///   - latest: The last snapshot of each worker.
+    ///   - answered: The workers whose snapshot is current.
     package init(_ latest: [Int: WorkerSnapshot], answered: Set<Int>) {
         workers = latest.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         self.answered = answered
@@ -167,7 +171,7 @@ package struct WorkerFamilies {
         workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path] }
     }
 
-    /// Several denials may have one code. In the order of the table.
+    /// Returns sums by code in the order of the denial table. Several denials may have one code.
     private func byCode(
         _ path: KeyPath<WorkerCounts, [UInt64]>, of denials: [Denial]
     ) -> [(code: String, count: UInt64)] {
@@ -184,7 +188,7 @@ package struct WorkerFamilies {
         return sums
     }
 
-    /// By name: each worker has its own places, for a reload may reach them with other names before.
+    /// Returns sums by name. Workers differ in the places of names, because a reload may reach them in another order.
     func sum(
         by names: KeyPath<WorkerCounts, SeriesNames>, columns: Int, _ value: (WorkerCounts, Int, Int) -> UInt64
     ) -> [(name: String, columns: [UInt64])] {
@@ -211,8 +215,177 @@ package struct WorkerFamilies {
     }
 }
 
+/// Metrics of the clients' protocols.
+extension WorkerFamilies {
+    var protocols: [MetricFamily] {
+        var requests = MetricFamily(
+            .counter, "attestgate_protocol_requests_total", "Completed requests, by HTTP version.")
+        for version in HTTPVersion.allCases {
+            requests.add(sum { $0.requestsByVersion[Int(version.rawValue)] }, ["protocol": "\(version.name)"])
+        }
+        var connections = MetricFamily(
+            .gauge, "attestgate_protocol_connections",
+            "Open client connections with a completed handshake, by protocol.")
+        connections.add(sum { $0.openConnections.http11 }, ["protocol": "HTTP/1.1"])
+        connections.add(sum { $0.openConnections.http2 }, ["protocol": "HTTP/2"])
+        var streams = MetricFamily(
+            .gauge, "attestgate_http2_streams",
+            "Requests and WebSockets open on HTTP/2 connections, by worker.")
+        for (number, snapshot) in workers { streams.add(snapshot.counts.openStreams, ["worker": String(number)]) }
+        var faults = MetricFamily(
+            .counter, "attestgate_http2_faults_total",
+            "HTTP/2 connections closed because the client violated the protocol or exceeded a rate."
+        )
+        for kind in HTTP2FaultKind.allCases { faults.add(sum { $0.http2Faults[kind.rawValue] }, ["kind": kind.name]) }
+        return [requests, connections, streams, faults]
+    }
+
+    private func sum<Count: FixedWidthInteger>(_ count: (WorkerCounts) -> Count) -> Count {
+        workers.reduce(0) { $0 + count($1.snapshot.counts) }
+    }
+}
+
+/// Metrics of upstreams and their servers.
+extension WorkerFamilies {
+    var upstreams: [MetricFamily] { [responses, failures, retries] + held + ofServers }
+
+    private var responses: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_upstream_responses_total",
+            "Response heads received from the upstream, with any status.")
+        for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.responses[$1 + $2] }) {
+            family.add(columns[0], ["upstream": upstream])
+        }
+        return family
+    }
+
+    private var failures: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_upstream_failures_total", "Requests without a complete response from the upstream.")
+        let failed = sum(by: \.upstreams, columns: WorkerCounts.failureKinds) { counts, place, column in
+            counts.failures[place * WorkerCounts.failureKinds + column]
+        }
+        for (upstream, columns) in failed {
+            for (kind, count) in zip(UpstreamFailure.Kind.allCases, columns) {
+                family.add(count, ["upstream": upstream, "kind": kind.name])
+            }
+        }
+        return family
+    }
+
+    private var retries: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_upstream_retries_total",
+            "Requests retried after their connection closed without a response.")
+        for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.retries[$1 + $2] }) {
+            family.add(columns[0], ["upstream": upstream])
+        }
+        return family
+    }
+
+    /// Connections and requests of the pools.
+    private var held: [MetricFamily] {
+        var connections = MetricFamily(
+            .gauge, "attestgate_upstream_connections", "Connections to the server: busy with requests, or idle.")
+        var requests = MetricFamily(
+            .gauge, "attestgate_upstream_requests",
+            "Requests in flight at the server; with HTTP/2, many on a connection."
+        )
+        var waiting = MetricFamily(
+            .gauge, "attestgate_upstream_waiting", "Requests that wait for a connection to the upstream.")
+        var states = MetricFamily(
+            .gauge, "attestgate_upstream_server_workers",
+            "Workers, by their state of the server; during a reload a worker can have several.")
+        for upstream in WorkerSnapshot.Upstream.sum(of: workers.map(\.snapshot)) {
+            waiting.add(upstream.waiting, ["upstream": upstream.name])
+            for server in upstream.servers {
+                requests.add(server.requests, ["upstream": upstream.name, "server": server.name])
+                for (state, count) in [("busy", server.busy), ("idle", server.idle)] {
+                    connections.add(count, ["upstream": upstream.name, "server": server.name, "state": state])
+                }
+                for standing in ServerCondition.allCases {
+                    states.add(
+                        server.standings[standing.rawValue],
+                        ["upstream": upstream.name, "server": server.name, "state": standing.name])
+                }
+            }
+        }
+        return [connections, requests, waiting, states]
+    }
+
+    private var ofServers: [MetricFamily] {
+        var requests = MetricFamily(
+            .counter, "attestgate_upstream_server_requests_total",
+            "Requests sent to the server; a retried request counts at both servers.")
+        var failures = MetricFamily(
+            .counter, "attestgate_upstream_server_failures_total",
+            "Requests that failed at the server, including those that succeeded at another.")
+        var ejections = MetricFamily(
+            .counter, "attestgate_upstream_server_ejections_total",
+            "Ejections of the server by a worker.")
+        var checks = MetricFamily(
+            .counter, "attestgate_upstream_server_checks_total", "Health checks of the server, by result.")
+        for (upstream, servers) in serverCounts {
+            for (server, counts) in servers {
+                requests.add(counts.requests, ["upstream": upstream, "server": server])
+                for kind in UpstreamFailure.Kind.allCases where kind.isServers {
+                    failures.add(
+                        counts.failures[kind.rawValue], ["upstream": upstream, "server": server, "kind": kind.name])
+                }
+                ejections.add(counts.ejections, ["upstream": upstream, "server": server])
+                for (result, count) in [("passed", counts.checksPassed), ("failed", counts.checksFailed)] {
+                    checks.add(count, ["upstream": upstream, "server": server, "result": result])
+                }
+            }
+        }
+        return [requests, failures, ejections, checks]
+    }
+
+    /// The sums over all workers in the order of names.
+    private var serverCounts: [(String, [(String, ServerCounts)])] {
+        var sums: [String: [String: ServerCounts]] = [:]
+        for (_, snapshot) in workers {
+            for (upstream, servers) in snapshot.serverCounts {
+                for (server, counts) in servers {
+                    sums[upstream, default: [:]][server, default: ServerCounts()].add(counts)
+                }
+            }
+        }
+        return sums.sorted { $0.key < $1.key }.map {
+            ($0.key, $0.value.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+        }
+    }
+}
+
+/// Metrics of tunnels.
+extension WorkerFamilies {
+    var tunnels: [MetricFamily] {
+        var open = MetricFamily(.gauge, "attestgate_tunnels", "Open WebSockets, by worker.")
+        var opened: UInt64 = 0
+        var ended = MetricFamily(
+            .counter, "attestgate_tunnels_ended_total",
+            "Closed WebSockets, by reason.")
+        var bytes = MetricFamily(
+            .counter, "attestgate_tunnel_bytes_total", "Bytes sent through WebSockets, by direction."
+        )
+        for (number, snapshot) in workers {
+            open.add(snapshot.counts.tunnels.open, ["worker": String(number)])
+            opened += snapshot.counts.tunnels.opened
+        }
+        for end in TunnelEnd.allCases {
+            let count = workers.reduce(0) { $0 + $1.snapshot.counts.tunnelEnds[end.rawValue] }
+            ended.add(count, ["by": String(describing: end.name)])
+        }
+        bytes.add(workers.reduce(0) { $0 + $1.snapshot.counts.tunnelBytes.toService }, ["to": "service"])
+        bytes.add(workers.reduce(0) { $0 + $1.snapshot.counts.tunnelBytes.toClient }, ["to": "client"])
+        let all = MetricFamily(
+            .counter, "attestgate_tunnels_opened_total", "Opened WebSockets.", opened)
+        return [open, all, ended, bytes]
+    }
+}
+
 extension Denial {
-    /// Whether it can be how a TLS handshake ends.
+    /// Whether a TLS handshake can end with it.
     fileprivate var canEndHandshake: Bool {
         switch row.answer {
         case .alert, .fittingAlert: true

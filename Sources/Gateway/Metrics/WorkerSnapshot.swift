@@ -1,52 +1,52 @@
 package import Upstream
 
-/// One worker's counts and gauges at one moment, sent to the thread that serves metrics.
+/// The counts and gauges of one worker at one moment, for the thread that serves metrics.
 package struct WorkerSnapshot: Sendable {
     package struct Upstream: Sendable {
         package let name: String
         /// Connections that serve a request.
         package var busy: Int
-        /// Connections kept for the next one.
+        /// Connections kept for the next request.
         package var idle: Int
         /// Requests that wait for a connection.
         package var waiting: Int
         package var servers: [Server]
     }
 
-    /// One server, as several pools see it.
+    /// A server in several pools.
     package struct Server: Sendable {
         package let name: String
-        /// Under way.
+        /// Requests in-flight.
         package var requests: Int
         package var busy: Int
         package var idle: Int
-        /// Pools that think so of it, by the raw value of the standing.
+        /// The number of pools for each condition of the server, by the raw value of the condition.
         package var standings: [Int]
-        /// The latest of them all.
+        /// The latest failure of all pools.
         package var lastFailure: ServerFailure?
     }
 
     package let counts: WorkerCounts
-    /// By upstream and server.
+    /// The counts of servers, by upstream and server.
     package let serverCounts: [String: [String: ServerCounts]]
-    /// The number of the generation that it serves.
+    /// The number of the current generation.
     package let generation: Int
-    /// Earlier ones that still have connections.
+    /// Earlier generations with connections.
     package let retiredGenerations: Int
     package let connections: Int
-    /// Of all its generations: a name may be there several times.
+    /// The upstreams of all generations. A name may occur several times.
     package let upstreams: [Upstream]
-    /// Blocks of 32 KiB that hold bytes on their way.
+    /// Blocks of 32 KiB in use.
     package let buffersInUse: Int
-    /// Blocks kept for the next ones.
+    /// Blocks kept for reuse.
     package let buffersIdle: Int
-    /// Octets of spans that wait.
-    package let spanOctets: Int
+    /// Bytes of waiting spans.
+    package let spanBytes: Int
 
     package init(
         counts: WorkerCounts, serverCounts: [String: [String: ServerCounts]] = [:], generation: Int,
         retiredGenerations: Int, connections: Int, upstreams: [Upstream],
-        buffersInUse: Int, buffersIdle: Int, spanOctets: Int = 0
+        buffersInUse: Int, buffersIdle: Int, spanBytes: Int = 0
     ) {
         self.counts = counts
         self.serverCounts = serverCounts
@@ -56,7 +56,7 @@ package struct WorkerSnapshot: Sendable {
         self.upstreams = upstreams
         self.buffersInUse = buffersInUse
         self.buffersIdle = buffersIdle
-        self.spanOctets = spanOctets
+        self.spanBytes = spanBytes
     }
 }
 
@@ -68,7 +68,7 @@ extension WorkerSnapshot.Upstream {
             waiting: pool.waitingCount, servers: servers.map(WorkerSnapshot.Server.init))
     }
 
-    /// Of several workers, by name.
+    /// Returns sums over several workers, by name.
     package static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
         var sums: [String: Self] = [:]
         for upstream in snapshots.flatMap(\.upstreams) {

@@ -1,7 +1,8 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
-package import Tracing
+internal import Telemetry
+package import TelemetryExport
 internal import Vocabulary
 
 /// The spans of one worker's requests: a server span for each recorded request, and one for each of its phases.

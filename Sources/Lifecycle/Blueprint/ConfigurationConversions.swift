@@ -6,6 +6,7 @@ internal import Logging
 internal import Registry
 internal import Server
 internal import TLS
+internal import Telemetry
 internal import Vocabulary
 
 extension TrustedProxies {

@@ -3,7 +3,7 @@ internal import Gateway
 internal import GatewayConfiguration
 internal import Glibc
 internal import TLS
-internal import Tracing
+internal import TelemetryExport
 internal import Upstream
 
 /// The settings of span export, with all files read.
@@ -20,7 +20,7 @@ struct TracingBlueprint: Sendable {
         requests = TracingSettings(
             sample: UInt64(tracing.sample),
             limits: SpanQueue.Limits(
-                octets: tracing.queue, requestsPerSecond: tracing.requestsPerSecond,
+                bytes: tracing.queue, requestsPerSecond: tracing.requestsPerSecond,
                 interval: TimeSpan(tracing.interval)))
         var doubts: [StartupWarning] = []
         let tls =

@@ -8,7 +8,8 @@ internal import Logging
 internal import Registry
 internal import Synchronization
 internal import TLS
-internal import Tracing
+internal import Telemetry
+internal import TelemetryExport
 
 /// The running gateway: starts the workers, waits for signals, changes the configuration, and stops in order. Reloads
 /// are in `Reload`, upgrades in `Upgrade`, what operators ask in `StatusEndpoints`.

@@ -2,7 +2,7 @@ internal import Bytes
 internal import EventLoop
 internal import Glibc
 internal import Logging
-internal import Metrics
+internal import Telemetry
 
 /// Holds the process to its memory budget: measures the resident memory, returns free memory to the system, and logs
 /// shortages.

@@ -2,9 +2,9 @@ internal import Administration
 internal import EventLoop
 internal import Gateway
 internal import Glibc
-internal import Metrics
 internal import Registry
-internal import Tracing
+internal import Telemetry
+internal import TelemetryExport
 
 /// Metrics of the process, apart from those of its workers.
 enum ProcessFamilies {

@@ -3,7 +3,8 @@ internal import Gateway
 internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
-internal import Tracing
+internal import Telemetry
+internal import TelemetryExport
 
 /// What a process opens once for all its workers and generations.
 enum ProcessResources {

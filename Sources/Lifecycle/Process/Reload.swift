@@ -3,7 +3,7 @@ internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Registry
-internal import Tracing
+internal import TelemetryExport
 
 /// A reload: the configuration is read on a separate thread, its names are resolved, all workers prepare it, then all
 /// serve it. If any step fails, nothing has changed.

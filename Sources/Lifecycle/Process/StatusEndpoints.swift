@@ -3,10 +3,9 @@ internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Glibc
-internal import Metrics
 internal import Registry
 internal import TLS
-internal import Tracing
+internal import Telemetry
 internal import Upstream
 
 /// The endpoints of operators and their tools: health, metrics, status.
@@ -48,7 +47,7 @@ extension GatewayProcess {
                 var families = WorkerFamilies(latest, answered: answered).all + ownFamilies
                 if let exporter {
                     families += ProcessFamilies.spans(
-                        exporter.counts, waiting: latest.values.reduce(0) { $0 + $1.spanOctets })
+                        exporter.counts, waiting: latest.values.reduce(0) { $0 + $1.spanBytes })
                 }
                 families += ProcessFigures.families(startedAt: startedAt) + memory.families
                 reply.send(

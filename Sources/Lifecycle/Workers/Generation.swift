@@ -5,7 +5,8 @@ internal import Gateway
 internal import Registry
 internal import Server
 internal import TLS
-internal import Tracing
+internal import Telemetry
+internal import TelemetryExport
 
 /// What one worker serves by one configuration: listeners, routes, upstreams, and the connections accepted under it.
 /// A request is judged by the rules of its connection's generation, whatever was loaded since.

@@ -197,7 +197,7 @@ final class Worker {
             retiredGenerations: retired.count,
             connections: connections,
             upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
-            buffersIdle: pool.unused, spanOctets: metrics.spans.octets)
+            buffersIdle: pool.unused, spanBytes: metrics.spans.bytes)
     }
 
     private var connections: Int { retired.reduce(current.connections) { $0 + $1.connections } }

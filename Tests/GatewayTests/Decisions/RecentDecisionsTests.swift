@@ -4,6 +4,7 @@ import Testing
 import Vocabulary
 
 @testable import Gateway
+@testable import Telemetry
 
 @Suite("The latest decisions of a worker")
 struct RecentDecisionsTests {

@@ -1,5 +1,5 @@
 import EventLoop
-import Metrics
+import Telemetry
 import Testing
 
 @testable import Gateway

@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@testable import Gateway
+@testable import Telemetry
 
 @Suite("Trace contexts (W3C)")
 struct TraceContextTests {

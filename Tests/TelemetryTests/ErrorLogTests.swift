@@ -1,7 +1,7 @@
 import Logging
 import Testing
 
-@testable import Gateway
+@testable import Telemetry
 
 @Suite("The error log")
 struct ErrorLogTests {

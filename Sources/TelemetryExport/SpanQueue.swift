@@ -1,5 +1,6 @@
 package import EventLoop
 internal import Synchronization
+package import Telemetry
 
 /// The spans of one worker and generation. They are collected until they fill a block or have waited long enough.
 ///
@@ -7,14 +8,14 @@ internal import Synchronization
 package final class SpanQueue {
     package struct Limits: Equatable, Sendable {
         /// Limit in bytes of the worker's waiting spans, including those with the exporter.
-        package var octets: Int
+        package var bytes: Int
         /// Limit of recorded requests per second.
         package var requestsPerSecond: Int
         /// The time for which spans are collected.
         package var interval: TimeSpan
 
-        package init(octets: Int, requestsPerSecond: Int, interval: TimeSpan) {
-            self.octets = octets
+        package init(bytes: Int, requestsPerSecond: Int, interval: TimeSpan) {
+            self.bytes = bytes
             self.requestsPerSecond = requestsPerSecond
             self.interval = interval
         }
@@ -54,7 +55,7 @@ package final class SpanQueue {
         write(&text)
         let spans = text.count
         // All external text has a limited length, so no span is cut. Half a span would make the others unreadable.
-        guard !text.isTorn, budget.take(text.octets, limit: limits.octets) else {
+        guard !text.isTorn, budget.take(text.byteCount, limit: limits.bytes) else {
             text.clear()
             return exporter.counts.add(spans, .queueFull)
         }
@@ -95,19 +96,19 @@ package final class SpanBudget: Sendable {
 
     package init() {}
 
-    package var octets: Int { waiting.load(ordering: .relaxed) }
+    package var bytes: Int { waiting.load(ordering: .relaxed) }
 
     /// Reserves bytes.
     ///
     /// - Returns: false if the sum would be above `limit`. Nothing is then reserved.
-    func take(_ octets: Int, limit: Int) -> Bool {
+    func take(_ bytes: Int, limit: Int) -> Bool {
         // Only one worker adds, so the value can only decrease meanwhile.
-        guard self.octets + octets <= limit else { return false }
-        waiting.add(octets, ordering: .relaxed)
+        guard self.bytes + bytes <= limit else { return false }
+        waiting.add(bytes, ordering: .relaxed)
         return true
     }
 
-    func give(_ octets: Int) { waiting.subtract(octets, ordering: .relaxed) }
+    func give(_ bytes: Int) { waiting.subtract(bytes, ordering: .relaxed) }
 }
 
 /// A batch of spans from one worker.

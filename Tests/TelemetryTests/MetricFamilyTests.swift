@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Metrics
+@testable import Telemetry
+
 
 @Suite("Prometheus' text format")
 struct MetricsTextTests {

@@ -2,7 +2,7 @@ import Chance
 import Foundation
 import Testing
 
-@testable import Gateway
+@testable import Telemetry
 
 @Suite("The calendar")
 struct CivilTimeTests {

@@ -1,10 +1,12 @@
 import EventLoop
 import Foundation
 import Glibc
+import TestVectors
 import Testing
 import Vocabulary
 
 @testable import Gateway
+@testable import Telemetry
 
 @Suite("The access log")
 struct AccessLogTests {
@@ -126,14 +128,14 @@ struct AccessLogTests {
             loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: [], upstreams: [], listeners: [])
         // More than the pipe takes, so that it waits.
         while !writer.isBehind { writer.post([UInt8](repeating: 0x20, count: 100_000)) }
-        let waiting = writer.waitingOctets
+        let waiting = writer.waitingBytes
         for _ in 0..<10 {
             log.record(AccessLog.Entry())
             log.handOverInTime()
         }
-        #expect(writer.waitingOctets <= waiting)
+        #expect(writer.waitingBytes <= waiting)
         for _ in 0..<20_000 { log.record(AccessLog.Entry()) }
-        #expect(writer.waitingOctets > waiting)
+        #expect(writer.waitingBytes > waiting)
         #expect(writer.droppedInAll == 0)
         writer.stop()
     }
@@ -211,5 +213,31 @@ struct AccessLogTests {
         let refusalCount = lines.filter { $0.contains("device_revoked") }.count
         #expect(refusalCount >= 2 && refusalCount + counts.reduce(0, +) == 50)
         #expect(!counts.isEmpty)
+    }
+}
+
+@Suite("The limit on refusal log lines")
+struct RefusalBudgetTests {
+    @Test("refusals per second are limited, and omitted ones are reported after it")
+    func bound() {
+        var budget = RefusalBudget(limit: 2)
+        let first = (0..<5).map { _ in budget.admits(at: 7) }
+        #expect(first == [true, true, false, false, false])
+        #expect(budget.owesCount)
+        let early = budget.takeSuppressed(at: 7)
+        #expect(early == nil, "more may come")
+        let counts = [budget.takeSuppressed(at: 8), budget.takeSuppressed(at: 8)]
+        #expect(counts == [3, nil] && !budget.owesCount)
+        let second = (0..<3).map { _ in budget.admits(at: 8) }
+        #expect(second == [true, true, false])
+    }
+
+    @Test("a clock that is set back begins a new second")
+    func clock() {
+        var budget = RefusalBudget(limit: 1)
+        let admitted = [100, 100, 50].map { budget.admits(at: $0) }
+        #expect(admitted == [true, false, true])
+        let count = budget.takeSuppressed(at: 51)
+        #expect(count == 1)
     }
 }

@@ -6,7 +6,7 @@ package import Bytes
 package struct SpanText: ~Copyable {
     private var line = ByteBuffer(pool: BufferPool())
     private var isFirstAttribute = true
-    private(set) var count = 0
+    package private(set) var count = 0
 
     /// The numbers of `opentelemetry.proto.trace.v1.Span.SpanKind`.
     package enum Kind: UInt64 {
@@ -51,16 +51,16 @@ package struct SpanText: ~Copyable {
     package init() {}
 
     /// Whether some text did not fit. The content must then not be used.
-    var isTorn: Bool { line.overflowed }
-    var octets: Int { line.count }
+    package var isTorn: Bool { line.overflowed }
+    package var byteCount: Int { line.count }
 
     /// Appends the content to `block` and clears it.
-    mutating func move(to block: inout [UInt8]) {
+    package mutating func move(to block: inout [UInt8]) {
         line.copy(to: &block)
         clear()
     }
 
-    mutating func clear() {
+    package mutating func clear() {
         line.rollback(to: 0)
         count = 0
     }

@@ -2,7 +2,8 @@ import Bytes
 import Foundation
 import Testing
 
-@testable import Tracing
+@testable import Telemetry
+
 
 @Suite("Spans as text")
 struct SpanTextTests {
@@ -68,14 +69,5 @@ struct SpanTextTests {
         #expect(count == 0 && !isTorn)
         text.span(Self.identity, name: { $0.append("y") }) { _ in }
         #expect(try read(&text).count == 1)
-    }
-
-    @Test("a budget never exceeds its limit, and returned bytes can be used again")
-    func budget() {
-        let budget = SpanBudget()
-        #expect(budget.take(60, limit: 100) && !budget.take(41, limit: 100) && budget.octets == 60)
-        #expect(budget.take(40, limit: 100))
-        budget.give(60)
-        #expect(budget.octets == 40 && budget.take(60, limit: 100))
     }
 }

@@ -1,16 +1,16 @@
 /// A moment in UTC, for log lines and Date fields. Without time zones or locales there is little to a calendar.
-struct CivilTime: Equatable {
-    let year: Int
-    let month: Int
-    let day: Int
-    let hour: Int
-    let minute: Int
-    let second: Int
+package struct CivilTime: Equatable {
+    package let year: Int
+    package let month: Int
+    package let day: Int
+    package let hour: Int
+    package let minute: Int
+    package let second: Int
     /// 0 is Sunday.
-    let weekday: Int
+    package let weekday: Int
 
     /// - Parameter seconds: since 1970-01-01T00:00:00Z, not negative.
-    init(seconds: Int64) {
+    package init(seconds: Int64) {
         let days = Int(seconds / 86_400)
         let rest = Int(seconds % 86_400)
         hour = rest / 3_600
@@ -31,12 +31,12 @@ struct CivilTime: Equatable {
     }
 
     /// `2026-11-21T06:45:00` (RFC 3339, without fraction and zone).
-    var timestamp: String {
+    package var timestamp: String {
         "\(year)-\(Self.pad(month))-\(Self.pad(day))T\(Self.pad(hour)):\(Self.pad(minute)):\(Self.pad(second))"
     }
 
     /// `Sat, 21 Nov 2026 06:45:00 GMT` (RFC 9110 section 5.6.7).
-    var httpDate: String {
+    package var httpDate: String {
         "\(Self.weekdays[weekday]), \(Self.pad(day)) \(Self.months[month - 1]) \(year) "
             + "\(Self.pad(hour)):\(Self.pad(minute)):\(Self.pad(second)) GMT"
     }
@@ -47,12 +47,14 @@ struct CivilTime: Equatable {
 }
 
 /// The current time for Date fields, made once a second.
-struct ClockText {
+package struct ClockText {
     private var second: Int64 = -1
-    private(set) var httpDate = ""
+    package private(set) var httpDate = ""
+
+    package init() {}
 
     /// - Parameter seconds: since 1970.
-    mutating func update(to seconds: Int64) {
+    package mutating func update(to seconds: Int64) {
         guard seconds != second else { return }
         second = seconds
         httpDate = CivilTime(seconds: seconds).httpDate

@@ -1,9 +1,10 @@
 import EventLoop
 import Foundation
 import Glibc
+import TestVectors
 import Testing
 
-@testable import Gateway
+@testable import Telemetry
 
 @Suite("The log writer")
 struct LogWriterTests {
@@ -53,7 +54,7 @@ struct LogWriterTests {
         let writer = try LogWriter(.file(directory.file))
         let block = [UInt8](repeating: 0x20, count: LogWriter.blockSize)
         for _ in 0..<200 { writer.post(block) }
-        #expect(writer.waitingOctets <= 16 * 1024 * 1024 && writer.isBehind)
+        #expect(writer.waitingBytes <= 16 * 1024 * 1024 && writer.isBehind)
         #expect((60...80).contains(writer.droppedInAll))
         writer.stop()
     }
@@ -121,7 +122,7 @@ struct LogWriterTests {
         }
         try FileManager.default.moveItem(atPath: directory.file, toPath: "\(directory.file).1")
         #expect(try writer.reopen())
-        while writer.waitingOctets > 0 { usleep(1_000) }
+        while writer.waitingBytes > 0 { usleep(1_000) }
         var taken = [UInt8](repeating: 0, count: block.count)
         let count = read(reader, &taken, taken.count)
         try #require(count > 0 && count < block.count)

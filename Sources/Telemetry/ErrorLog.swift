@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Glibc
 package import Logging
 
-/// The error log: starts, stops, failures. One line each on standard error, apart from the access log.
+/// The error log: starts, stops and failures, one line each on standard error.
 ///
 ///     {"time":"2026-11-21T07:12:11Z","level":"info","message":"stopped"}
 ///     2026-11-21T07:12:11Z info stopped
@@ -10,9 +10,9 @@ package struct ErrorLog: LogHandler {
     package var metadata: Logger.Metadata = [:]
     package var logLevel: Logger.Level
     let isJSON: Bool
-    /// Nil to write at once.
+    /// The writer of the lines. Nil if lines are written at once.
     let writer: LogWriter?
-    /// Lines begin with their priority, which their reader takes off.
+    /// Whether lines begin with their priority, which the journal removes.
     let hasPriorities: Bool
 
     package init(logLevel: Logger.Level, isJSON: Bool, writer: LogWriter?, hasPriorities: Bool) {
@@ -33,15 +33,18 @@ package struct ErrorLog: LogHandler {
             isJSON: isJSON, hasPriority: hasPriorities)
         // The caller may end the process with its next statement.
         if event.level == .critical || writer == nil {
-            _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+            _ = unsafe line.withUnsafeBytes { unsafe write(STDERR_FILENO, $0.baseAddress, $0.count) }
         } else {
             writer?.post(line)
         }
     }
 
+    /// Returns a line.
+    ///
     /// - Parameters:
-    ///   - members: for programs, by names that need no escaping; people read all of it in the message.
-    ///   - seconds: since 1970.
+    ///   - members: Members for programs, with names that need no escaping. Text for people has only the message, which
+    ///     contains the same facts.
+    ///   - seconds: Seconds since 1970.
     static func line(
         _ message: String, _ level: Logger.Level, members: Logger.Metadata = [:], at seconds: Int64, isJSON: Bool,
         hasPriority: Bool = false
@@ -56,7 +59,7 @@ package struct ErrorLog: LogHandler {
         return Array("\(priority)\(text)}\n".utf8)
     }
 
-    /// As syslog(3) numbers them.
+    /// Returns the number of a level in syslog(3).
     private static func priority(of level: Logger.Level) -> Int {
         switch level {
         case .critical: 2
@@ -85,12 +88,25 @@ package struct ErrorLog: LogHandler {
 }
 
 extension Unicode.Scalar {
-    /// Whether it neither ends a line, nor drives a terminal, nor changes the order in which a line is shown.
+    /// Whether it neither ends a line, nor controls a terminal, nor changes the order in which a line is shown.
     var isPlain: Bool {
         switch properties.generalCategory {
-        // U+0000-001F, 007F-009F; 2028; 2029; 202A-202E, 2066-2069 and what else cannot be seen.
+        // U+0000-001F, 007F-009F; 2028; 2029; 202A-202E, 2066-2069 and other invisible characters.
         case .control, .lineSeparator, .paragraphSeparator, .format: false
         default: true
         }
+    }
+}
+
+/// The connection of the process to systemd's journal (systemd.exec(5), `$JOURNAL_STREAM`). A line for the journal may
+/// begin with its priority, as in `<3>` (sd-daemon(3)), which the journal removes and stores.
+package enum JournalStream {
+    /// Whether standard error goes to the journal. The variable alone proves nothing: processes inherit it whose streams
+    /// go elsewhere.
+    package static var isStandardError: Bool {
+        guard let variable = unsafe getenv("JOURNAL_STREAM") else { return false }
+        var status = stat()
+        guard unsafe fstat(STDERR_FILENO, &status) == 0 else { return false }
+        return unsafe String(cString: variable) == "\(status.st_dev):\(status.st_ino)"
     }
 }

@@ -2,20 +2,19 @@ package import EventLoop
 internal import Glibc
 internal import Synchronization
 
-/// Writes log lines to a file, standard output or standard error, on a thread of its own: a slow disk or pipe slows no
-/// request.
+/// The writer of log lines to a file, standard output or standard error, with its own thread. A slow disk or pipe delays
+/// no request.
 ///
-/// Bounded: while the writer is that far behind, further chunks are dropped and counted, and the count is logged once it
-/// has caught up.
+/// Its memory is limited. Above the limit it drops blocks and counts them, and the count is logged later.
 package final class LogWriter: Sendable {
     package enum Destination: Equatable, Sendable {
         case standardOutput
         case standardError
-        /// Appended to, and made if it is not there.
+        /// The file is created if it does not exist. Lines are appended.
         case file(String)
     }
 
-    /// A change in the state of writing, reported once: it begins to fail, or a whole chunk is written again.
+    /// A change that is reported once: writing begins to fail, or a complete block is written again.
     package enum Transition: Equatable, Sendable {
         case failed(errno: Int32)
         case recovered
@@ -23,42 +22,42 @@ package final class LogWriter: Sendable {
 
     private enum Message: Sendable {
         case lines([UInt8])
-        /// There is another file to write to.
+        /// The destination has changed.
         case redirected
         case stop
     }
 
     private struct Outputs {
         var current: LogOutput
-        /// Takes its place before the next chunk is written.
+        /// The output that replaces `current` before the next block is written.
         var next: LogOutput?
     }
 
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
-    /// How many of them have been reported.
+    /// The part of `dropped` that has been reported.
     private let reported = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
-    /// Nobody reads while the process is to end: what is left is dropped.
+    /// Whether the process ends and nobody reads the output. The remaining lines are dropped.
     private let hasGivenUp = Atomic<Bool>(false)
     private let thread = Mutex<LoopThread?>(nil)
     private let outputs: Mutex<Outputs>
 
-    /// Called on the writer's thread, so it must not wait for this log.
+    /// Called on the writer's thread. It must not wait for this log.
     private let observe: @Sendable (Transition) -> Void
     private let isFailing = Atomic<Bool>(false)
 
     private let waiting = Atomic<Int>(0)
-    /// Blocks that have been written, to be filled again.
+    /// Written blocks for reuse.
     private let spares = Mutex<[[UInt8]]>([])
 
-    /// Octets that make a block of an access log full. Each is one write and one waking of this thread.
-    static let blockSize = 128 * 1024
-    /// With room for the line that fills it, unless that is a long one.
-    static let blockRoom = blockSize + 4_096
-    /// Octets that may wait.
+    /// Size in bytes at which a block of an access log is full. A block is one write, and wakes the thread once.
+    package static let blockSize = 128 * 1024
+    /// Capacity of a block in bytes: it includes the line that fills the block, unless that line is long.
+    package static let blockRoom = blockSize + 4_096
+    /// Limit of waiting lines in bytes.
     private static let limit = 16 * 1024 * 1024
-    /// The same for messages, however short.
+    /// Limit of waiting messages of any size.
     private static let messageLimit = 4_096
     private static let spareLimit = 4
 
@@ -72,7 +71,7 @@ package final class LogWriter: Sendable {
         let mailbox = try Mailbox<Message>(limit: Self.messageLimit)
         self.mailbox = mailbox
         let started = try LoopThread(name: "log") { [self] in
-            // Without a loop there is no log; the process must not serve unlogged.
+            // The gateway must not serve without a log, and there is none without a loop.
             guard let loop = try? Loop() else { fatalError("out of memory: the event loop of the log") }
             let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] message in
                 let output = current()
@@ -99,10 +98,10 @@ package final class LogWriter: Sendable {
         lost()
     }
 
-    /// Posts a block without copying it, and leaves an empty one in its place.
-    func exchange(_ block: inout [UInt8]) {
+    /// Posts a block without a copy, and leaves an empty one in its place.
+    package func exchange(_ block: inout [UInt8]) {
         var other = spares.withLock { $0.popLast() } ?? []
-        // Should the thread not have let go of it yet, this makes another.
+        // This copies the block if the thread still refers to it.
         other.removeAll(keepingCapacity: true)
         other.reserveCapacity(Self.blockRoom)
         swap(&block, &other)
@@ -114,47 +113,47 @@ package final class LogWriter: Sendable {
         spares.withLock { if $0.count < Self.spareLimit { $0.append(block) } }
     }
 
-    /// Whether so much waits that only full blocks should be posted.
-    var isBehind: Bool { waitingOctets > Self.limit / 4 }
+    /// Whether so many lines wait that only full blocks should be posted.
+    package var isBehind: Bool { waitingBytes > Self.limit / 4 }
 
-    /// Octets of memory in what was posted and is not written yet.
-    var waitingOctets: Int { waiting.load(ordering: .relaxed) }
+    /// The memory of posted and unwritten lines in bytes.
+    package var waitingBytes: Int { waiting.load(ordering: .relaxed) }
 
-    /// Whether chunks were dropped since this was asked last: one of all workers tells of them.
-    func takesNews() -> Bool {
+    /// Returns whether blocks were dropped since the last call. The worker that receives `true` logs the count.
+    package func takesNews() -> Bool {
         let total = droppedInAll
         return reported.exchange(total, ordering: .relaxed) < total
     }
 
-    /// How many chunks were dropped since the process began.
+    /// The number of blocks dropped since the start of the process.
     package var droppedInAll: Int { dropped.load(ordering: .relaxed) }
 
-    /// Writes what waits, as far as it is taken, and ends the thread.
+    /// Writes the waiting lines as far as the output accepts them, and ends the thread.
     package func stop() {
         isStopping.store(true, ordering: .relaxed)
         while !mailbox.post(.stop) { usleep(1_000) }
         thread.withLock { $0.take() }?.join()
     }
 
-    // MARK: - Another file
+    // MARK: - Change of the destination
 
-    /// Writes to another file from the next chunk on; no line is lost, doubled or divided between the two.
+    /// Writes to another destination from the next block on. No line is lost, repeated or divided between the two.
     ///
-    /// - Throws: if it cannot be opened; nothing changes then.
+    /// - Throws: An error of the system if it cannot be opened. Nothing changes then.
     package func redirect(to destination: Destination) throws(EventLoopError) {
         let opened = try LogOutput(destination)
         outputs.withLock { outputs in
-            // One that was never written to.
+            // Nothing was written to this one.
             outputs.next?.close()
             outputs.next = opened
         }
-        // So that the old file is let go of at once. A full mailbox says that the next chunk is about to be written.
+        // The old file is closed at once. If the mailbox is full, this happens before the next block.
         mailbox.post(.redirected)
     }
 
-    /// Reopens the file under its name, after somebody has moved it away.
+    /// Opens the file again by its name, after it was moved.
     ///
-    /// - Returns: false if lines go to no file.
+    /// - Returns: false if the destination is no file.
     package func reopen() throws(EventLoopError) -> Bool {
         let latest = outputs.withLock { ($0.next ?? $0.current).destination }
         guard case .file = latest else { return false }
@@ -162,7 +161,7 @@ package final class LogWriter: Sendable {
         return true
     }
 
-    /// On the writer's thread.
+    /// Returns the present output. It is called on the writer's thread.
     private func current() -> LogOutput {
         outputs.withLock { outputs in
             if var next = outputs.next.take() {
@@ -180,7 +179,7 @@ package final class LogWriter: Sendable {
         var output = output
         var rest = lines[...]
         while true {
-            // A line that was cut short takes no other with it: those that follow begin afresh.
+            // The next line must not continue one that was cut.
             if !output.isTorn || put(Self.lineEnd[...], to: output) == 1 {
                 if output.isTorn { markTorn(false) }
                 let written = put(rest, to: output)
@@ -188,7 +187,7 @@ package final class LogWriter: Sendable {
                 if rest.isEmpty { return tellRecovery() }
                 markTorn(rest.startIndex > lines.startIndex && lines[rest.startIndex - 1] != Self.lineEnd[0])
             }
-            // What this one does not take, another does that has been opened in its place: from the beginning of the line on.
+            // If this output fails, the rest is written to its successor, from the beginning of the line.
             guard hasNext else { return lost() }
             let lastEnd = lines[..<rest.startIndex].lastIndex(of: Self.lineEnd[0])
             rest = lines[(lastEnd.map { $0 + 1 } ?? lines.startIndex)...]
@@ -196,10 +195,10 @@ package final class LogWriter: Sendable {
         }
     }
 
-    /// Waits for room rather than blocking in the write: a reader that has stopped reading must keep neither the process from
-    /// ending nor lines from another output.
+    /// Writes lines to an output. It waits for room before it writes: if nobody reads the output, the process must still
+    /// end, and another output must still get its lines.
     ///
-    /// - Returns: how much could be written.
+    /// - Returns: The number of written bytes.
     private func put(_ lines: ArraySlice<UInt8>, to output: LogOutput) -> Int {
         var written = 0
         while written < lines.count {
@@ -207,17 +206,17 @@ package final class LogWriter: Sendable {
             var part = lines.count - written
             if !output.isFile {
                 var readiness = pollfd(fd: output.descriptor, events: Int16(POLLOUT), revents: 0)
-                guard poll(&readiness, 1, Self.pollInterval) > 0 else {
+                guard unsafe poll(&readiness, 1, Self.pollInterval) > 0 else {
                     if isStopping.load(ordering: .relaxed) { hasGivenUp.store(true, ordering: .relaxed) }
                     // `reopen` has reported to its caller that the new file is in use.
                     if hasNext { return written }
                     continue
                 }
-                // What a pipe is ready for is at least this much.
+                // A pipe that is ready accepts at least this number of bytes.
                 part = min(part, Int(PIPE_BUF))
             }
-            let count = lines.withUnsafeBytes {
-                Glibc.write(output.descriptor, $0.baseAddress.map { $0 + written }, part)
+            let count = unsafe lines.withUnsafeBytes {
+                unsafe Glibc.write(output.descriptor, $0.baseAddress.map { unsafe $0 + written }, part)
             }
             if count > 0 {
                 written += count
@@ -241,13 +240,53 @@ package final class LogWriter: Sendable {
 
     private var hasNext: Bool { outputs.withLock { $0.next != nil } }
 
-    /// On the writer's thread, the only one that changes which output is the current.
+    /// It is called on the writer's thread, the only one that changes `current`.
     private func markTorn(_ isTorn: Bool) { outputs.withLock { $0.current.isTorn = isTorn } }
 
-    /// Lines are counted that could not be written.
-    func lost() { dropped.add(1, ordering: .relaxed) }
+    /// Counts a block or line that could not be written.
+    package func lost() { dropped.add(1, ordering: .relaxed) }
 
     private static let lineEnd = [UInt8(ascii: "\n")]
-    /// Milliseconds.
+    /// In milliseconds.
     private static let pollInterval: Int32 = 500
+}
+
+/// An open destination of log lines.
+struct LogOutput: Sendable {
+    let descriptor: Int32
+    let destination: LogWriter.Destination
+    /// Whether it is a file, which accepts any number of bytes. A pipe or terminal accepts a part.
+    let isFile: Bool
+    /// Whether the last line has no end because the disk was full.
+    var isTorn = false
+
+    init(_ destination: LogWriter.Destination) throws(EventLoopError) {
+        self.destination = destination
+        switch destination {
+        case .standardOutput: descriptor = STDOUT_FILENO
+        case .standardError: descriptor = STDERR_FILENO
+        case .file(let path):
+            // Does not wait for the reader of a pipe.
+            descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0o640)
+            guard descriptor >= 0 else { throw .system(call: "open \(path)", errno: errno) }
+        }
+        var status = stat()
+        isFile = (unsafe fstat(descriptor, &status)) == 0 && status.st_mode & S_IFMT == S_IFREG
+    }
+
+    func close() {
+        if case .file = destination { Glibc.close(descriptor) }
+    }
+
+    /// Reads whether an earlier process ended in the middle of a line. Nothing may be written meanwhile.
+    mutating func lookAtEnd() {
+        guard case .file(let path) = destination, isFile else { return }
+        let reading = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        // A file that cannot be read is assumed to end with a complete line.
+        guard reading >= 0 else { return }
+        defer { Glibc.close(reading) }
+        var byte: UInt8 = 0
+        let size = lseek(reading, 0, SEEK_END)
+        isTorn = size > 0 && (unsafe pread(reading, &byte, 1, size - 1)) == 1 && byte != UInt8(ascii: "\n")
+    }
 }

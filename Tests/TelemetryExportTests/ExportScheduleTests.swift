@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-@testable import Tracing
+@testable import TelemetryExport
 @testable import Upstream
 
 @Suite("The export schedule")
@@ -125,5 +125,17 @@ struct ExportAnswerTests {
         for status: UInt16 in [301, 400, 401, 403, 404, 408, 413, 415, 500, 501, 505] {
             #expect(Self.answer(status) == .refused(reason: "status \(status)"))
         }
+    }
+}
+
+@Suite("The budget of waiting spans")
+struct SpanBudgetTests {
+    @Test("a budget never exceeds its limit, and returned bytes can be used again")
+    func budget() {
+        let budget = SpanBudget()
+        #expect(budget.take(60, limit: 100) && !budget.take(41, limit: 100) && budget.bytes == 60)
+        #expect(budget.take(40, limit: 100))
+        budget.give(60)
+        #expect(budget.bytes == 40 && budget.take(60, limit: 100))
     }
 }
