@@ -1,14 +1,15 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// What every module is compiled with. No unsafe flags: they would keep others from depending on the package.
+/// The settings of modules with raw memory or C. No unsafe flags: no package could depend on this one.
 let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
-/// Modules that touch neither raw memory nor C: the compiler refuses every unsafe construct in them.
+/// The settings of all other modules: the compiler refuses each unsafe construct that is not marked `unsafe`, as the
+/// callbacks of nghttp2 in `HTTP` are.
 let memorySafe: [SwiftSetting] = settings + [.strictMemorySafety()]
 
 /// Full RELRO: function addresses are resolved at the start and then read-only. Of programs, which no package depends on.

@@ -2,7 +2,6 @@ import Testing
 
 @testable import Telemetry
 
-
 @Suite("Prometheus' text format")
 struct MetricsTextTests {
     private func text(_ families: MetricFamily...) -> String {

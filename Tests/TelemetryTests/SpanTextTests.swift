@@ -4,7 +4,6 @@ import Testing
 
 @testable import Telemetry
 
-
 @Suite("Spans as text")
 struct SpanTextTests {
     private static let identity = SpanText.Identity(

@@ -13,6 +13,24 @@ internal import TelemetryExport
 
 /// The running gateway: starts the workers, waits for signals, changes the configuration, and stops in order. Reloads
 /// are in `Reload`, upgrades in `Upgrade`, what operators ask in `StatusEndpoints`.
+///
+/// Its threads communicate through mailboxes:
+///
+/// - The main thread has settings, names, listening sockets, signals and the administration.
+/// - `worker-N` has client connections, with its own loop, TLS contexts and pools.
+/// - `store` is the only thread that uses the store. It commits counters in batches.
+/// - `database` performs operations of PostgreSQL that may wait.
+/// - `enrolment` has the enrolment listener, the GMS CA's key and calls to Apple.
+/// - `log` writes the access log, and `spans` sends spans.
+/// - `loader` reads the next configuration during a reload.
+///
+/// They share TLS sessions, the records of the registry, rate buckets and connection counts. On the hot path they share
+/// no reference-counted object.
+///
+/// All workers prepare a generation before any of them serves it. A connection keeps the generation that accepted it.
+///
+/// An upgrade starts the new program beside the old one, which hands over its listening sockets. With SQLite the old
+/// process closes the registry before the new one opens it.
 public final class GatewayProcess {
     /// Reads the configuration again. Called on a separate thread.
     public typealias Source = @Sendable () throws(StartupError) -> Blueprint
