@@ -159,7 +159,7 @@ public final class Acceptor {
         return connection.isAdmitted
     }
 
-    // MARK: - Handshakes under way
+    // MARK: - Handshakes in flight
 
     /// Counts a handshake. At the limit it ends the oldest handshake, not the newest. An attacker who wants to keep
     /// all others out must then open as many connections as the limit within the time of a genuine handshake, not

@@ -42,7 +42,7 @@ struct ClientTime {
         isBlocked && (!awaitsContent || response.end <= content.end) ? .response : .content
     }
 
-    // MARK: - What happens
+    // MARK: - Events
 
     /// Prepares for the next request.
     mutating func reset(now: Instant) {

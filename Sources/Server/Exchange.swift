@@ -229,7 +229,9 @@ enum ExchangeCarrier {
         }
     }
 
-    /// - Returns: how much was taken.
+    /// Writes content.
+    ///
+    /// - Returns: How many bytes were taken.
     func write(_ content: Span<UInt8>) -> Int {
         switch self {
         case .http1(let session): session.write(content)
@@ -238,7 +240,9 @@ enum ExchangeCarrier {
         }
     }
 
-    /// - Returns: false if they do not fit.
+    /// Keeps trailers for the end of the response. Without HTTP/2 they are dropped.
+    ///
+    /// - Returns: False if they do not fit.
     func writeTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
         switch self {
         case .http1, .tunnel: true
@@ -246,7 +250,9 @@ enum ExchangeCarrier {
         }
     }
 
-    /// - Returns: false if there is no room for the end yet.
+    /// Ends the response.
+    ///
+    /// - Returns: False if there is no room for the end yet.
     func writeEnd() -> Bool {
         switch self {
         case .http1(let session): session.writeEnd()

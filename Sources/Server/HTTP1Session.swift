@@ -294,7 +294,7 @@ final class HTTP1Session: ConnectionProtocol {
         connection.advance()
     }
 
-    // MARK: - The way out
+    // MARK: - Output
 
     override func outputTaken(_ bytes: Int) {
         if clientTime.responseTaken(bytes, now: connection.loop.now) { awaitClient() }

@@ -323,7 +323,7 @@ extension HTTP2ServerConnection {
         life.endNow()
     }
 
-    /// Reports that the client broke a rule of the connection; the session has sent GOAWAY.
+    /// Reports that the client broke a rule of the connection; the session notifies it with GOAWAY.
     private func report(_ fault: HTTP2Fault) {
         guard !isFaultReported else { return }
         isFaultReported = true

@@ -22,9 +22,10 @@ public final class MemoryRelief {
     private static let intervalUnderPressure = TimeSpan.milliseconds(50)
     /// Blocks that were unused during so many checks go back to the allocator.
     private static let looksBeforeRelease = 20
-    /// A client that holds one part in so many of what the worker accounts for is not read from.
+    /// A client that holds at least one part in so many of what the worker accounts for is not read from.
     private static let largePart = 16
-    /// Only the memory of connections can be relieved. Below one part in so many of the limit, none is closed.
+    /// Only the memory of connections can be relieved. If they hold at most one part in so many of the budget, none is
+    /// closed.
     private static let relievablePart = 16
 
     /// - Parameters:

@@ -17,7 +17,7 @@ package struct ProxyHeader: Sendable {
     /// Parses a header.
     ///
     /// - Parameter bytes: The connection's bytes from the first on.
-    /// - Returns: Nil if they are the beginning of a header.
+    /// - Returns: Nil if they are the beginning of a header; all of them then belong to it.
     package static func parse(_ bytes: Span<UInt8>) throws(ProxyHeaderFault) -> ProxyHeader? {
         guard !bytes.isEmpty else { return nil }
         return bytes[0] == keyword[0] ? try parseLine(bytes) : try parseBinary(bytes)
@@ -134,7 +134,7 @@ extension ProxyHeader {
     /// Returns the number of octets of an address; nil if there are no addresses to read.
     private static func addressLength(_ family: UInt8) throws(ProxyHeaderFault) -> Int? {
         switch family {
-        case 0x00: nil  // UNSPEC, behind which any bytes may stand
+        case 0x00: nil  // UNSPEC: any bytes may follow
         case 0x11: 4
         case 0x21: 16
         default: throw .family
@@ -186,7 +186,7 @@ enum CRC32C {
         for place in bytes.indices {
             remainder ^= zeros.contains(place) ? 0 : UInt32(bytes[place])
             for _ in 0..<8 {
-                // The polynomial 0x1EDC6F41 with its bits in reverse, as they are in each octet.
+                // The polynomial 0x1EDC6F41 with its bits in reverse, as in each byte.
                 remainder = remainder & 1 == 0 ? remainder >> 1 : remainder >> 1 ^ 0x82f6_3b78
             }
         }

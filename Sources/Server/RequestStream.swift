@@ -358,7 +358,7 @@ extension RequestStream {
                 idle: settings.tunnelIdleTimeout, life: settings.tunnelLife,
                 certificateEnd: owner.connection.identityEnd, now: owner.now))
         tunnelMoved()
-        // Deferred, because the service is still being answered within this event.
+        // Deferred, because this event still handles the service's response.
         owner.tunnelOpened(self)
         return true
     }

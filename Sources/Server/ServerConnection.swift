@@ -90,7 +90,8 @@ public final class ServerConnection: SocketHandler {
     /// before the end of the handshake, and without TLS.
     public var clientKey: Int? { verifiedIdentity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } }
 
-    /// The holder of the connection: the client's key. As long as that is unknown or self-signed, it is the address.
+    /// The holder of the connection: the client's key. It is the address while the key is unknown, or self-signed and
+    /// not yet recognized.
     var holder: Int { (recognitionEnd.nanoseconds == .max ? clientKey : nil) ?? peer.block.hashValue }
 
     /// What the application keeps for all requests on this connection.

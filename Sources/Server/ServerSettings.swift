@@ -7,14 +7,14 @@ public struct ServerSettings: Sendable {
     /// Limits of a connection of HTTP/2: its size, and how often it may cause more work than it costs the client.
     public var http2 = HTTP2Limits()
     /// Open connections per worker. At that limit idle connections are closed for new ones; without any, a new one is
-    /// closed at once.
+    /// closed immediately.
     public var connections = 10_000
     /// Accepting pauses while the process has this many descriptors open; the rest is for other uses.
     public var descriptorCeiling = Int32.max
     /// TLS handshakes in flight per worker. At that limit the oldest one is ended for a new one.
     public var handshakes = Int.max
-    /// Whether a connection whose client has not authenticated (`ServerConnection.isKnown`) may also be closed for a
-    /// new one, so that silent clients cannot keep all others out.
+    /// Whether, at the limit of connections, one whose client has not authenticated (`ServerConnection.isKnown`) may
+    /// also be closed for a new one, so that silent clients cannot keep all others out.
     public var strangersGiveWay = false
     /// Requests served on one connection before it is closed.
     public var requestsPerConnection = 10_000

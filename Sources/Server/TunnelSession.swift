@@ -172,7 +172,7 @@ public enum TunnelLimit: Sendable {
     case idle
     /// The maximum life is over.
     case life
-    /// The client's certificate has ended.
+    /// The client's certificate has expired.
     case certificate
 }
 

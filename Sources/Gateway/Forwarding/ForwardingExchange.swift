@@ -92,7 +92,7 @@ final class ForwardingExchange: Exchange {
         super.init(connection: connection)
     }
 
-    // MARK: - What comes from the client
+    // MARK: - Input from the client
 
     override func headReceived() {
         // One copy for all decisions.

@@ -212,7 +212,7 @@ package final class GatewayApplication: Application {
         return traces.continue(parent)
     }
 
-    // MARK: - What is counted
+    // MARK: - Counts
 
     /// Counts a completed request.
     ///
@@ -244,7 +244,7 @@ package final class GatewayApplication: Application {
         metrics.counts.upstreamRetried(upstreamPlaces[routes.routes[route].upstream])
     }
 
-    // MARK: - What one client may have
+    // MARK: - Shares of clients
 
     /// Takes a share of an upstream for a client.
     ///

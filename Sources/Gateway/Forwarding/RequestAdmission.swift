@@ -179,7 +179,7 @@ extension ForwardingExchange {
         }
     }
 
-    // MARK: - What others need too
+    // MARK: - Shared places
 
     /// Takes a place at the upstream or for a tunnel, when the request is admitted and before its counter is spent.
     ///
@@ -347,7 +347,7 @@ extension ForwardingExchange {
         gateway.enforcement?.stopWaiting(token)
     }
 
-    // MARK: - What the gateway answers itself
+    // MARK: - Responses of the gateway itself
 
     /// Answers a client that has a certificate with a new challenge.
     private func answerChallenge() {
@@ -384,7 +384,8 @@ extension ForwardingExchange {
         guard !isAnswered, let status = denial.status else { return abort() }
         // A client that does not read makes the denial wait: it waits without the head.
         defer { letGoOfHead() }
-        // Everybody can make a key and connect with it. Each unknown key must cost at least a handshake.
+        // Everybody can make a key and connect with it. Each unknown key must cost at least a handshake. What a client
+        // has sent after a request for another protocol must never be read as another request.
         let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
         guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
         let length = gateway.denials.contentLength(of: refusal)

@@ -103,7 +103,7 @@ final class UpstreamRequest {
 
 /// The fields that describe the device to an upstream. Fields of these names from a client were stripped before.
 struct DeviceFields {
-    /// HMAC-SHA-256 of the key id with a key of this upstream.
+    /// HMAC-SHA-256 of the key id with a key for this upstream only.
     let pseudonym: Digest256
     /// The app id as text.
     let app: [UInt8]

@@ -50,7 +50,7 @@ struct ClientShares {
 
     /// Creates an empty table.
     ///
-    /// - Parameter limit: At most 65,535.
+    /// - Parameter limit: The maximum of requests per client; at most 65,535.
     init(limit: Int) {
         self.limit = UInt16(limit)
         counts = Array(repeating: 0, count: Self.places)

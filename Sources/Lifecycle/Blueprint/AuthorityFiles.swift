@@ -34,8 +34,8 @@ public struct AuthorityFiles: Equatable, Sendable {
             certificatePath: configuration.certificatePath, keyPath: configuration.keyPath, passphrase: passphrase)
     }
 
-    /// Reads the files. The modes of key and passphrase file must be 0600. `AuthoritySource.issuer` checks the
-    /// contents.
+    /// Reads the files. Only the owner may have access to the key and the passphrase file. `AuthoritySource.issuer`
+    /// checks the contents.
     public func read() throws(StartupError) -> AuthoritySource {
         let passphrase = try readPassphrase()
         do throws(FileContents.Failure) {

@@ -43,7 +43,7 @@ public struct Blueprint: Sendable {
     /// Nil if no spans are exported, or the process serves no requests.
     let tracing: TracingBlueprint?
     let shutdownTimeout: TimeSpan
-    /// Full, except in a program which shows that the tests notice less.
+    /// Full, except in a program which shows that the tests detect a weaker durability.
     package var durability = StoreOptions.Durability.full
     private(set) var descriptors: DescriptorBudget
     /// The certificates of all listeners, including enrolment and administration.

@@ -29,7 +29,7 @@ enum FileContents {
         try read(path, atMost: limit) { _ in nil }
     }
 
-    /// Reads a file with a secret. The file must be readable and writable by its owner alone, who is this user or
+    /// Reads a file with a secret. Only its owner may have access to the file, and the owner must be this user or
     /// root.
     static func readPrivate(_ path: String) throws(Failure) -> [UInt8] {
         try read(path, atMost: privateLimit) { status in

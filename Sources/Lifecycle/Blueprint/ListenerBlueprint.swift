@@ -40,7 +40,7 @@ struct ListenerBlueprint: Sendable {
         self.hosts = hosts
     }
 
-    /// Makes the TLS context of a worker.
+    /// Makes the TLS contexts of a worker: one for the listener and one for each host.
     ///
     /// - Parameter registry: The registry that is asked in handshakes; nil if there is none.
     func makeHosts(
@@ -219,7 +219,7 @@ extension StapledResponse {
     ///
     /// - Parameter certificates: In PEM, leaf first.
     /// - Returns: Nil if nothing is stapled.
-    /// - Throws: If clients would reject it at any time.
+    /// - Throws: If clients would reject it even during its validity.
     static func read(
         _ tls: ListenerConfiguration.TLS, for certificates: [UInt8]
     ) throws -> StapledResponse? {

@@ -78,6 +78,8 @@ struct StartupChecks {
 
     // MARK: - Certificates
 
+    /// Returns warnings for certificates that are not valid now. These are not errors: a restart must not fail because
+    /// of a date.
     static func certificateWarnings(_ configuration: Configuration) throws(StartupError) -> [StartupWarning] {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
@@ -120,6 +122,8 @@ struct StartupChecks {
 
     // MARK: - Files that the gateway writes
 
+    /// Checks that the files of the registry can be used, without opening its store, which a running gateway may have
+    /// open.
     func registry() throws(StartupError) {
         guard let registry = blueprint.registry else { return }
         _ = try GatewaySecrets.read(registry.secretPath)

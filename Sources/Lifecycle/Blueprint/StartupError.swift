@@ -3,7 +3,7 @@ public import GatewayConfiguration
 /// The reason why the gateway cannot start.
 public struct StartupError: Error, CustomStringConvertible, Sendable {
     public let description: String
-    /// What the conf file names and is at fault; nil if unknown or something else.
+    /// What is at fault: a file, an address or a server of the conf file. Nil if it is none of these, or unknown.
     public let subject: Subject?
 
     init(_ description: String, of subject: Subject? = nil) {

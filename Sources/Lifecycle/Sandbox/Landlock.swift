@@ -49,7 +49,8 @@ enum Landlock {
                 return .unavailable(reason: "landlock_add_rule: \(path): \(reason)")
             }
         }
-        // Required for unprivileged use: set-user-ID programs would escape the rules (PR_SET_NO_NEW_PRIVS).
+        // The kernel requires it of unprivileged processes, which must not impose rules on set-user-ID programs
+        // (PR_SET_NO_NEW_PRIVS).
         guard ag_prctl(Int32(ag_no_new_privileges), 1, 0, 0, 0) == 0 else {
             return .unavailable(reason: "prctl: \(reason)")
         }

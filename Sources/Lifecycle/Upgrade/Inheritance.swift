@@ -22,7 +22,7 @@ public final class Inheritance {
     public var takesOver: Bool { predecessor != nil }
 
     /// Reports to the predecessor, if there is one, why this process will not serve: the predecessor has a log, and
-    /// an operator who waits for the answer. Called before the process has begun, or after it has given up.
+    /// an operator who waits for the answer. Called only without a `GatewayProcess`, which would own the channel.
     public func tellFailure(_ reason: String) {
         guard let predecessor else { return }
         UpgradeChannel.tell(.failed(reason: reason), through: predecessor)
@@ -39,7 +39,7 @@ public final class Inheritance {
     ///
     /// The process that an upgrade starts is not the one that serves: it starts that one and ends. So the serving
     /// process is adopted by the service manager, and is not a child of the gateway that is about to end. systemd
-    /// receives the end of its own children only.
+    /// is notified of the end of its own children only.
     public static func take() throws(StartupError) -> Inheritance {
         if let text = variable(variable) {
             unsetenv(variable)

@@ -15,7 +15,7 @@ extension GatewayProcess {
     private static let windUpPatience = TimeSpan.seconds(3)
     /// The time for the new process to open the registry and to serve.
     private static let servingPatience = TimeSpan.seconds(30)
-    /// The time for the lock of a killed process on the registry to end.
+    /// The time for the lock on the registry to be released when the other process ends.
     static let lockPatience = TimeSpan.seconds(5)
 
     /// Begins an upgrade.
@@ -74,7 +74,7 @@ extension GatewayProcess {
         upgrade?.timer = LoopTimer(loop: loop, startsIn: patience, action: action)
     }
 
-    // MARK: - What the new process says
+    // MARK: - Messages of the new process
 
     /// The reason if a process is killed or is not a gateway: it sends none, and its own output went to this
     /// process's standard error.
@@ -141,7 +141,7 @@ extension GatewayProcess {
         upgrade.channel?.tell(.released)
     }
 
-    // MARK: - It serves
+    // MARK: - Success
 
     private func succeeded(_ upgrade: UpgradeState) {
         guard let process = upgrade.successor else { return }
@@ -165,7 +165,7 @@ extension GatewayProcess {
         drain()
     }
 
-    // MARK: - It does not
+    // MARK: - Failure
 
     /// Cancels the upgrade because the process stops: neither process is to serve.
     func upgradeInterrupted() {
@@ -247,7 +247,7 @@ extension GatewayProcess {
         upgrade.completion(.failed(upgrade.failure ?? ""))
     }
 
-    // MARK: - Who asks for it
+    // MARK: - Endpoint
 
     /// `POST /upgrade`: answered when the new process serves, or has failed.
     var upgradeEndpoint: AdministrationEndpoint {
