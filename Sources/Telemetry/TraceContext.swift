@@ -14,6 +14,15 @@ package struct TraceContext: Equatable {
     /// Whether spans of the request are exported.
     package let isRecorded: Bool
 
+    @inlinable
+    package init(id: TraceID, request: UInt64, flags: UInt8, parent: UInt64, isRecorded: Bool) {
+        self.id = id
+        self.request = request
+        self.flags = flags
+        self.parent = parent
+        self.isRecorded = isRecorded
+    }
+
     package var isContinued: Bool { parent != 0 }
 
     package static let none = TraceContext(id: .none, request: 0, flags: 0, parent: 0, isRecorded: false)
@@ -42,7 +51,7 @@ package struct TraceParent: Equatable {
     private static let length = 55
     private static let hyphen = UInt8(ascii: "-")
     /// The known flags: sampled, and in version 00 also random (level 2, section 3.2.2.5).
-    package static let sampled: UInt8 = 1
+    @inlinable package static var sampled: UInt8 { 1 }
     private static let random: UInt8 = 2
 
     /// Parses the value of the field.
@@ -82,6 +91,12 @@ package struct TraceID: Equatable {
     package let high: UInt64
     package let low: UInt64
 
+    @inlinable
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
     package static let none = TraceID(high: 0, low: 0)
 }
 
@@ -90,10 +105,10 @@ package struct TraceID: Equatable {
 /// It makes no system call per request: ids come from a random start and a mixed counter (SplitMix64), which returns no
 /// value twice.
 package struct TraceGenerator {
-    private let high: UInt64
-    private var counter: UInt64
+    @usableFromInline let high: UInt64
+    @usableFromInline var counter: UInt64
     /// One in this number of the traces that begin here is recorded. Nil if spans are not exported.
-    private let sample: UInt64?
+    @usableFromInline let sample: UInt64?
 
     package init(sample: UInt64? = nil) {
         self.sample = sample
@@ -102,6 +117,8 @@ package struct TraceGenerator {
         counter = random.next()
     }
 
+    // Inlined, so that the exclusive access of the owner's property needs no check at run time.
+    @inlinable
     package mutating func begin() -> TraceContext {
         let request = nextID()
         // The gateway's own ids decide, so no client can.
@@ -124,6 +141,7 @@ package struct TraceGenerator {
     }
 
     /// Returns an id for a span: unique, and not 0.
+    @inlinable
     package mutating func nextID() -> UInt64 {
         while true {
             counter &+= 0x9e37_79b9_7f4a_7c15
