@@ -228,6 +228,10 @@ let package = Package(
         .target(
             name: "TestVectors", dependencies: ["Bytes", "EventLoop"], path: "Tests/TestVectors",
             swiftSettings: settings),
+        // A store in memory, and what tests of the registry share.
+        .target(
+            name: "RegistryMemory", dependencies: ["EventLoop", "Registry", "Vocabulary"], path: "Tests/RegistryMemory",
+            swiftSettings: settings),
         .testTarget(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
@@ -268,8 +272,8 @@ let package = Package(
         .testTarget(
             name: "RegistryTests",
             dependencies: [
-                "Chance", "EventLoop", "Registry", "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal",
-                "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                "Chance", "EventLoop", "Registry", "RegistryMemory", "RegistryPostgreSQL", "RegistrySQLite",
+                "RevocationJournal", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -279,8 +283,8 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistrySQLite",
-                "Server", "TestVectors", "Vocabulary",
+                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistryMemory",
+                "RegistrySQLite", "Server", "TestVectors", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(

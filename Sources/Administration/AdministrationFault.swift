@@ -76,18 +76,6 @@ extension AdministrationFault {
     }
 }
 
-extension RegistryCommand {
-    /// Whether the operation may change something.
-    var changesRegistry: Bool {
-        switch self {
-        case .list, .listPending, .show, .listRevokedCertificates, .receiptFigures, .export, .count: false
-        case .register, .bind, .endBinding, .revoke, .restore, .approve, .initialize, .bindKey, .revokeSubject,
-            .drawRevocationListNumber, .claimReceipts, .recordReceipt, .renewEpoch:
-            true
-        }
-    }
-}
-
 extension AdministrationFault: Codable {
     private enum CodingKeys: String, CodingKey {
         case error

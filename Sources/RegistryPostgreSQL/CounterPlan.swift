@@ -141,13 +141,7 @@ struct KnownCounter {
     /// Decides on a value. It refuses only values that no change by others could make acceptable.
     mutating func decide(_ entry: CounterEntry) -> Decision {
         guard active.contains(entry.binding) else { return .unknown }
-        guard entry.shown.isSuperset(of: shown) else { return .refused(.extensionWithheld) }
-        switch window.accept(entry.counter, mode: entry.mode) {
-        case .replayed: return .refused(.replayed)
-        case .late: return .refused(.late(highest: window.highest))
-        case .accepted:
-            shown.formUnion(entry.shown)
-            return .planned
-        }
+        let outcome = window.spend(entry.counter, mode: entry.mode, showing: entry.shown, after: &shown)
+        return outcome == .committed ? .planned : .refused(outcome)
     }
 }

@@ -39,7 +39,7 @@ enum CounterStatements {
         CROSS JOIN store
         """,
         find: """
-        SELECT \(SharedSQL.deviceColumns), bits, standing, binding.ended_at IS NULL, risk_metric,
+        SELECT \(SQLColumns.device), bits, standing, binding.ended_at IS NULL, risk_metric,
             os_version
         FROM binding JOIN device ON device.id = binding.device JOIN counter ON counter.device = device.id
         LEFT JOIN receipt ON receipt.device = device.id LEFT JOIN attestation ON attestation.device = device.id

@@ -108,7 +108,7 @@ final class CounterTraffic {
 
     private func write(_ rows: [CounterPlan.Row], _ pipeline: DatabasePipeline) {
         begin(rows.map(\.device))
-        let arguments: [DatabaseValue] = [
+        let arguments: [SQLValue] = [
             .integers(rows.map(\.device.number)), .integers(rows.map(\.before.standing)),
             .integers(rows.map { Int64($0.before.window.highest) }), .bytesList(rows.map(\.before.window.bits)),
             .integers(rows.map { Int64($0.before.shown.rawValue) }),
@@ -152,7 +152,7 @@ final class CounterTraffic {
 
     private func read(_ readings: [CounterPlan.Reading], _ pipeline: DatabasePipeline) {
         begin(readings.map(\.device))
-        let arguments: [DatabaseValue] = [
+        let arguments: [SQLValue] = [
             .integers(readings.map(\.device.number)), .bytesList(readings.map(\.key.bytes)),
         ]
         pipeline.run(CounterStatements.read, arguments) { [unowned self] outcome in

@@ -1,6 +1,7 @@
 internal import CLibpq
 internal import EventLoop
 internal import Glibc
+internal import Registry
 
 /// A connection to a database. It owns the `PGconn` and is used by one thread at a time. After an unexpected event it
 /// is closed.
@@ -90,7 +91,7 @@ final class DatabaseConnection {
     }
 
     /// Sends a prepared statement and the end of its transaction.
-    func send(prepared name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
+    func send(prepared name: String, _ arguments: [SQLValue]) throws(DatabaseFault) {
         try send(name, arguments)
         guard PQpipelineSync(connection) == 1 else { throw error() }
     }
@@ -143,7 +144,7 @@ final class DatabaseConnection {
 
     /// Runs a statement and returns its rows. The first run prepares it.
     func run(
-        _ sql: String, _ arguments: [DatabaseValue], until deadline: Instant
+        _ sql: String, _ arguments: [SQLValue], until deadline: Instant
     ) throws(DatabaseFault) -> DatabaseResult {
         try send(try preparedName(of: sql, until: deadline), arguments)
         return try answer(until: deadline)
@@ -152,7 +153,7 @@ final class DatabaseConnection {
     /// Runs statements in one round trip until one fails. Waits at most `patience` for each.
     ///
     /// - Returns: The results. The last one may be that of a failed statement.
-    func run(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [DatabaseResult] {
+    func run(_ statements: [SQLStatement], patience: TimeSpan) throws(DatabaseFault) -> [DatabaseResult] {
         // All statements are prepared first, because the first of them may wait for a lock.
         let names = try prepare(statements, patience: patience)
         guard PQenterPipelineMode(connection) == 1 else { throw error() }
@@ -181,7 +182,7 @@ final class DatabaseConnection {
     ///
     /// - Returns: Their names.
     @discardableResult
-    func prepare(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [String] {
+    func prepare(_ statements: [SQLStatement], patience: TimeSpan) throws(DatabaseFault) -> [String] {
         var names: [String] = []
         for statement in statements { names.append(try preparedName(of: statement.sql, until: .now + patience)) }
         return names
@@ -196,7 +197,7 @@ final class DatabaseConnection {
         return name
     }
 
-    private func send(_ name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
+    private func send(_ name: String, _ arguments: [SQLValue]) throws(DatabaseFault) {
         let sent = Self.encoding(arguments) { values, lengths, formats in
             PQsendQueryPrepared(connection, name, Int32(arguments.count), values, lengths, formats, 1)
         }
@@ -231,7 +232,7 @@ final class DatabaseConnection {
 
     /// Encodes arguments. The pointers are valid until `body` returns, and libpq copies the data before that.
     private static func encoding(
-        _ arguments: [DatabaseValue],
+        _ arguments: [SQLValue],
         _ body: ([UnsafePointer<CChar>?], [Int32], [Int32]) -> Int32
     ) -> Int32 {
         let encoded = arguments.map(\.encoded)

@@ -277,28 +277,10 @@ final class DatabaseLoader {
         try writeTokens()
         try writeSubjects()
         try writeBarred()
+        let state = try DatabaseReader(database).facts(StoreLook()).state
         _ = try database.run(
-            """
-            UPDATE device SET revoked_at = $1
-            WHERE revoked_at IS NULL AND hardware_key IN (SELECT key FROM barred_key WHERE kind = 'hardware')
-            """, [.integer(time)])
-        _ = try database.run(
-            """
-            UPDATE binding SET ended_at = $1
-            WHERE ended_at IS NULL AND key IN (SELECT key FROM barred_key WHERE kind = 'mtls')
-            """, [.integer(time)])
-        _ = try database.run(
-            """
-            UPDATE store SET id = $1, epoch = $2, epoch_number = epoch_number + 1, nonces_removed = 0,
-                tokens_removed = greatest(tokens_removed, $3, $4), revocation_list = greatest(revocation_list, $5),
-                secret_check = $6, is_loading = 0
-            """,
-            [
-                .bytes(RandomID().bytes), .bytes(RandomID().bytes), .integer(head?.tokensRefused(at: time) ?? 0),
-                .integer(time + SingleUse.longestTokenLife), .integer(head?.revocationList ?? 0),
-                .bytes(head?.secretCheck?.bytes),
-            ])
-        _ = try database.execute("DELETE FROM used_nonce")
+            SQLWrites.completing(
+                state, head, as: StoreIdentity(store: RandomID(), epoch: RandomID()), at: time))
     }
 }
 
@@ -328,7 +310,7 @@ public final class DatabaseAtRest: RegistryAtRest {
 
     public func exportPage(from cursor: ExportCursor, at time: Int64) throws(RegistryLoadError) -> ExportPage {
         do {
-            return try DatabaseExporter(database).exportPage(from: cursor, limit: ExportPage.rows, at: time)
+            return try database.exportPage(from: cursor, limit: ExportPage.rows, at: time)
         } catch {
             throw RegistryLoadError(error)
         }

@@ -1,6 +1,7 @@
 internal import CLibpq
 internal import EventLoop
 internal import Glibc
+internal import Registry
 
 /// A pipeline of statements on one connection. Each statement is its own transaction, and they are answered in order.
 ///
@@ -55,7 +56,7 @@ final class DatabasePipeline: SocketHandler {
     /// Sends a prepared statement.
     ///
     /// - Parameter answer: Called exactly once.
-    func run(_ name: String, _ arguments: [DatabaseValue], answer: @escaping (Outcome) -> Void) {
+    func run(_ name: String, _ arguments: [SQLValue], answer: @escaping (Outcome) -> Void) {
         guard let connection else { return answer(.unknown) }
         statements.append(
             Statement(deadline: .now + patience, warnings: connection.warnings, answer: answer))

@@ -174,7 +174,7 @@ private final class OperationRunner {
         let before = database.lastChange
         var spent: DeviceID?
         do {
-            let reply = try perform(command, in: database, at: time) { spent = $0 }
+            let reply = try database.perform(command, at: time) { spent = $0 }
             let change = database.lastChange
             // Entries must be in the journal before the command is answered.
             witness?.append(command.witnessEntries(for: reply, at: time))
@@ -192,48 +192,12 @@ private final class OperationRunner {
         }
     }
 
-    /// Performs an operation.
-    ///
-    /// - Parameter spending: Receives the device before a key binding spends its counter value. See
-    ///   `DatabaseEnrolment.bindKey`.
-    private func perform(
-        _ command: RegistryCommand, in database: RegistryDatabase, at time: Int64, spending: (DeviceID) -> Void
-    ) throws -> RegistryReply {
-        let (devices, enrolment) = (DatabaseDevices(database), DatabaseEnrolment(database))
-        let upkeep = DatabaseUpkeep(database)
-        return switch command {
-        case .register(let identity, let key): .device(try devices.register(identity, binding: key, at: time))
-        case .bind(let key, let device): .device(try devices.bind(key, to: device, at: time))
-        case .endBinding(let key): .device(try devices.endBinding(key, at: time))
-        case .revoke(let device): .device(try devices.revoke(device, at: time))
-        case .restore(let device): .device(try devices.restore(device, at: time))
-        case .list(let after, let limit): .devices(try devices.devices(after: after, limit: limit, isPending: false))
-        case .listPending(let after, let limit):
-            .devices(try devices.devices(after: after, limit: limit, isPending: true))
-        case .show(let selector): .device(try devices.show(selector))
-        case .approve(let device): .device(try devices.approve(device, at: time))
-        case .initialize(let request): .initialization(try enrolment.initialize(request, at: time))
-        case .bindKey(let request): .keyBinding(try enrolment.bindKey(request, at: time, spending: spending))
-        case .revokeSubject(let subject): .revoked(try devices.revokeSubject(subject, at: time))
-        case .count(let after, let limit): .count(try devices.count(after: after, limit: limit))
-        case .listRevokedCertificates(let after, let limit):
-            .revokedCertificates(try devices.revokedCertificates(after: after, limit: limit, at: time))
-        case .drawRevocationListNumber: .revocationListNumber(try devices.drawRevocationListNumber(at: time))
-        case .claimReceipts(let claim): .claimedReceipts(try upkeep.claimReceipts(claim))
-        case .recordReceipt(let result): .recordedReceipt(try upkeep.recordReceipt(result, at: time))
-        case .receiptFigures(let ceilings, let due): .receiptFigures(try upkeep.receiptFigures(ceilings, at: due))
-        case .renewEpoch: .identity(try database.renewEpoch(at: time))
-        case .export(let cursor, let limit):
-            .exportPage(try DatabaseExporter(database).exportPage(from: cursor, limit: limit, at: time))
-        }
-    }
-
     private func attestSubjects(_ database: RegistryDatabase) throws {
         guard let witness else { return }
         slicesToSubjects -= 1
         guard slicesToSubjects <= 0 else { return }
         slicesToSubjects = Self.subjectPause
-        witness.append(try database.barredSubjects())
+        witness.append(try DatabaseReader(database).barredSubjects())
     }
 
     private func expire(at time: Int64) {

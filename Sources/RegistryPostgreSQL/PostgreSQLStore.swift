@@ -143,11 +143,11 @@ final class PostgreSQLStore: StoreBackend {
             throw UnreadableRow(table: "counter")
         }
         let device = FoundDevice(
-            id: try result.device(0, 0, "device"), identity: try result.deviceIdentity(0),
+            id: try result.device(0, 0, "device"), identity: try DatabaseRow(result, 0).deviceIdentity(),
             isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, 15), window: window,
             shown: try result.shown(0, 12),
             riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"),
-            systemVersion: try SystemVersion(stored: result.optionalText(0, 17)))
+            systemVersion: try DatabaseRow(result, 0).systemVersion(17))
         if device.isBound, !device.isRevoked {
             traffic?.learn(
                 device.id,

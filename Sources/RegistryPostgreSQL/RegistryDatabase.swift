@@ -7,7 +7,7 @@ internal import Vocabulary
 /// The registry in PostgreSQL with blocking operations and transactions, for operators and enrolment.
 ///
 /// It is used by one thread at a time. Counters use another connection.
-final class RegistryDatabase {
+final class RegistryDatabase: WitnessedStore {
     let settings: PostgreSQLSettings
     let kind: DatabaseKind
     let connection: DatabaseConnection
@@ -19,8 +19,6 @@ final class RegistryDatabase {
         store: RandomID(), lineage: "", position: 0, standing: 0, epochNumber: 0)
     /// Whether the tables were created when the database was opened.
     private(set) var isMade = false
-    /// The number of the latest change in the current transaction.
-    private var noted: Int64?
     /// The number of the latest change of this object's transactions.
     private(set) var lastChange: Int64 = 0
 
@@ -95,50 +93,27 @@ final class RegistryDatabase {
         let mark = mark
         // The identity is stored only after the transaction has succeeded.
         identity = try transaction(.changing) {
-            let row = try run("SELECT mark, epoch_number FROM store")
-            guard row.rows == 1 else { throw UnreadableRow(table: "store") }
+            let row = try run("SELECT mark FROM store")
+            let state = try DatabaseReader(self).facts(StoreLook()).state
             // The first mark belongs to the initial epoch.
             let hasMoved = !row.isNull(0, 0) && row.optionalText(0, 0) != mark
             // Another gateway may already have drawn an epoch for the same reason.
-            if try number.map({ try row.integer(0, 1) < $0 }) ?? hasMoved {
-                try writeEpoch(RandomID(), numbered: number ?? 0)
+            if number.map({ state.epochNumber < $0 }) ?? hasMoved {
+                _ = try run(StoreWrite.setState(state.renewed(RandomID(), numbered: number ?? 0)).databaseStatements)
             }
             _ = try run("UPDATE store SET mark = $1", [.text(mark)])
             return try readIdentity()
         }
     }
 
-    /// Writes an epoch.
-    ///
-    /// - Parameter latest: See `RegistryStore.renewEpoch`.
-    private func writeEpoch(
-        _ epoch: RandomID, numbered number: Int64, refusingTokensAtMostUntil latest: Int64 = .max
-    ) throws {
-        // Nonces belong to an epoch, so removed ones cannot return.
-        _ = try run(
-            """
-            UPDATE store SET epoch = $1, nonces_removed = 0, epoch_number = greatest(epoch_number + 1, $2),
-                tokens_removed = least(tokens_removed, $3)
-            """, [.bytes(epoch.bytes), .integer(number), .integer(latest)])
-    }
-
-    func renewEpoch(at time: Int64) throws -> StoreIdentity {
-        let epoch = RandomID()
-        try transaction(.changing) {
-            try writeEpoch(epoch, numbered: 0, refusingTokensAtMostUntil: time + SingleUse.longestTokenLife)
-        }
-        identity = StoreIdentity(store: identity.store, epoch: epoch)
-        return identity
-    }
-
     // MARK: - Statements
 
-    func run(_ sql: String, _ arguments: [DatabaseValue] = []) throws(DatabaseFault) -> DatabaseResult {
+    func run(_ sql: String, _ arguments: [SQLValue] = []) throws(DatabaseFault) -> DatabaseResult {
         try connection.run(sql, arguments, until: .now + settings.limits.answering)
     }
 
     /// Runs statements in one round trip until one fails.
-    func run(_ statements: [DatabaseStatement]) throws(DatabaseFault) -> [DatabaseResult] {
+    func run(_ statements: [SQLStatement]) throws(DatabaseFault) -> [DatabaseResult] {
         let results = try connection.run(statements, patience: settings.limits.answering)
         if let fault = results.last?.fault { throw fault }
         return results
@@ -185,28 +160,25 @@ final class RegistryDatabase {
     }
 
     private func tryTransaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {
-        noted = nil
         _ = try execute(purpose == .reading ? Self.beginReading : Self.beginWriting)
         let result: Result
         do {
             // The lock precedes the first read, which would otherwise see the state before the wait.
             if purpose == .changing, kind.locksTables { _ = try execute(Self.lock) }
             result = try body()
-            if noted != nil, kind.notifies { _ = try execute(Self.notify) }
         } catch {
             if let fault = error as? DatabaseFault, fault.state.isEmpty { throw error }
             _ = try execute("ROLLBACK")
             throw error
         }
         try commit()
-        if let noted { lastChange = noted }
         return result
     }
 
-    private static let beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    static let beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
     private static let beginWriting = "BEGIN ISOLATION LEVEL SERIALIZABLE"
     static let lock = "LOCK TABLE feed IN EXCLUSIVE MODE"
-    static let notify = "NOTIFY attestgate"
+    private static let notify = "NOTIFY attestgate"
 
     func commit() throws {
         let warnings = connection.warnings
@@ -231,72 +203,55 @@ final class RegistryDatabase {
         }
     }
 
-    /// Announces a change of a device to all gateways.
-    ///
-    /// - Parameter ended: The binding that has ended, if any.
-    func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) throws {
-        noted = try run([Self.note(device, ended: ended, at: time)])[0].integer(0, 0)
-    }
+    // MARK: - Operations
 
-    /// Returns a statement that announces a change and returns its number.
-    static func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) -> DatabaseStatement {
-        DatabaseStatement(
-            """
-            WITH next AS (UPDATE feed SET last = last + 1 RETURNING last)
-            INSERT INTO change (seq, device, ended, changed_at)
-            SELECT last, $1::bigint, $2::bytea, $3::bigint FROM next RETURNING seq
-            """, [.device(device), .bytes(ended?.bytes), .integer(time)])
-    }
-
-    /// Records the number of a change in a committed transaction.
-    private func hasNoted(_ number: Int64) { lastChange = number }
-
-    /// Records that the validity of the device or a binding has changed. Counters that were planned with the old
-    /// standing are decided again.
-    func changeStanding(of device: DeviceID) throws {
-        _ = try run("UPDATE counter SET standing = standing + 1 WHERE device = $1", [.device(device)])
-    }
-
-    // MARK: - Decisions
-
-    /// The decision after a read.
-    enum Decision<Result> {
-        /// Nothing is written.
-        case refused(Result)
-        /// Statements are written. `noting` is the device whose change is announced, and `reading` converts the
-        /// results.
-        case write([DatabaseStatement], noting: DeviceID?, reading: ([DatabaseResult]) throws -> Result)
-    }
-
-    /// Reads, decides and writes in one transaction with two round trips. It has the guarantees of `transaction`.
+    /// Performs an operation.
     ///
     /// - Parameters:
-    ///   - purpose: `changing` if a change is announced.
-    ///   - decide: Receives the results of `looks`. It is called again after a conflict.
-    func decide<Result>(
-        _ purpose: Purpose, by looks: [DatabaseStatement], at time: Int64,
-        _ decide: ([DatabaseResult]) throws -> Decision<Result>
-    ) throws -> Result {
-        try retrying {
-            switch try look(purpose, looks, decide) {
-            case .refused(let result):
-                _ = try execute("ROLLBACK")
-                return result
-            case .write(let statements, let noting, let reading):
-                return try reading(try write(statements, noting: noting, at: time))
-            }
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    ///   - spending: Receives the device before its counter is written. From then on the value counts as spent,
+    ///     whatever the outcome of the transaction.
+    func perform(
+        _ command: RegistryCommand, at time: Int64, spending: (DeviceID) -> Void = { _ in }
+    ) throws -> RegistryReply {
+        if let rule = command.rule(at: time) { return try decide(rule, at: time, spending: spending) }
+        if case .export(let cursor, let limit) = command {
+            return .exportPage(try exportPage(from: cursor, limit: limit, at: time))
+        }
+        return try retrying {
+            try DatabaseReader(self, before: [Self.beginReading], after: [Self.commit]).reply(to: command, at: time)
         }
     }
 
-    private func look<Result>(
-        _ purpose: Purpose, _ looks: [DatabaseStatement], _ decide: ([DatabaseResult]) throws -> Decision<Result>
-    ) throws -> Decision<Result> {
-        var statements = [DatabaseStatement(Self.beginWriting)]
+    /// Reads a page of an export in one transaction. See `DatabaseReader.exportPage`.
+    func exportPage(from cursor: ExportCursor, limit: Int, at time: Int64) throws -> ExportPage {
+        try transaction(.reading) { try DatabaseReader(self).exportPage(from: cursor, limit: limit, at: time) }
+    }
+
+    /// Looks, decides and writes in one transaction with two round trips. It has the guarantees of `transaction`.
+    func decide<Reply>(
+        _ rule: StoreRule<Reply>, at time: Int64, spending: (DeviceID) -> Void = { _ in }
+    ) throws -> Reply {
+        if rule.isOftenIdle {
+            let decision = try rule.decide(try DatabaseReader(self).facts(rule.look))
+            if decision.writes.isEmpty { return decision.reply([]) }
+        }
+        return try retrying {
+            let decision = try look(rule)
+            if decision.writes.isEmpty, decision.reading.isEmpty {
+                _ = try execute("ROLLBACK")
+                return decision.reply([])
+            }
+            for case .spend(_, let device, _, _) in decision.writes { spending(device) }
+            return decision.reply(try write(decision.writes, reading: decision.reading, at: time))
+        }
+    }
+
+    private func look<Reply>(_ rule: StoreRule<Reply>) throws -> StoreDecision<Reply> {
         // LOCK takes no snapshot, so the reads see the state after the wait.
-        if purpose == .changing, kind.locksTables { statements.append(DatabaseStatement(Self.lock)) }
-        let begin = statements.count
+        let begin = [Self.beginWriting] + (rule.isExclusive && kind.locksTables ? [Self.lock] : [])
         do {
-            return try decide([DatabaseResult](try run(statements + looks)[begin...]))
+            return try rule.decide(try DatabaseReader(self, before: begin).facts(rule.look))
         } catch {
             try undo(after: error)
             throw error
@@ -304,15 +259,17 @@ final class RegistryDatabase {
     }
 
     /// Writes and commits in one round trip, which shortens the wait of others.
+    ///
+    /// - Returns: The details of the devices after the writes.
     private func write(
-        _ changes: [DatabaseStatement], noting device: DeviceID?, at time: Int64
-    ) throws -> [DatabaseResult] {
-        var statements = changes
-        if let device {
-            statements.append(Self.note(device, at: time))
-            if kind.notifies { statements.append(DatabaseStatement(Self.notify)) }
-        }
-        statements.append(DatabaseStatement(Self.commit))
+        _ writes: [StoreWrite], reading devices: [DeviceSelector], at time: Int64
+    ) throws -> [DeviceDetails] {
+        let changes = writes.flatMap(\.databaseStatements)
+        let details = devices.flatMap { DatabaseReader.details(of: $0) }
+        let notes = Announcement.all(of: writes).map { $0.statement(at: time) }
+        var statements = changes + details + notes
+        if !notes.isEmpty, kind.notifies { statements.append(SQLStatement(Self.notify)) }
+        statements.append(SQLStatement(Self.commit))
         // If this fails, nothing was sent, so the outcome is known.
         do { try connection.prepare(statements, patience: settings.limits.answering) } catch {
             try undo(after: error)
@@ -330,11 +287,12 @@ final class RegistryDatabase {
             throw fault
         }
         try check(commit: results[statements.count - 1], warningsBefore: warnings)
-        if device != nil { hasNoted(try results[changes.count].integer(0, 0)) }
-        return [DatabaseResult](results[..<changes.count])
+        let read = changes.count + details.count
+        if !notes.isEmpty { lastChange = try results[read + notes.count - 1].integer(0, 0) }
+        return try DatabaseReader(self).existing(results[changes.count..<read].map(\.all), devices.count)
     }
 
-    private func undo(after error: any Error) throws {
+    func undo(after error: any Error) throws {
         // A failed connection is rolled back by its end.
         if let fault = error as? DatabaseFault, fault.state.isEmpty { return }
         _ = try execute("ROLLBACK")
@@ -394,6 +352,50 @@ final class RegistryDatabase {
                     [.integer(Int64(window.highest)), .bytes(window.bits), .device(device)])
             }
         }
+    }
+
+    // MARK: - Witness
+
+    /// The progress of a database as read from it.
+    struct FoundProgress {
+        let progress: StoreProgress
+        let isJournaled: Bool
+        /// Whether the database is not the one in which its epoch was drawn.
+        let hasMoved: Bool
+
+        func progress(at position: Int64) -> StoreProgress {
+            StoreProgress(
+                store: progress.store, lineage: progress.lineage, position: position, standing: progress.standing,
+                epochNumber: progress.epochNumber)
+        }
+    }
+
+    func readProgress() throws -> FoundProgress {
+        let row = try run(
+            """
+            SELECT \(LogPosition.columns(kind)), last, epoch_number, is_journaled, mark, id FROM store CROSS JOIN feed
+            """)
+        guard row.rows == 1, let store = RandomID(row.bytes(0, 6)) else { throw UnreadableRow(table: "store") }
+        return FoundProgress(
+            progress: StoreProgress(
+                store: store, lineage: mark, position: try row.integer(0, 0), standing: try row.integer(0, 2),
+                epochNumber: try row.integer(0, 3)),
+            isJournaled: try row.integer(0, 4) != 0,
+            hasMoved: !row.isNull(0, 5) && row.optionalText(0, 5) != mark)
+    }
+
+    func standing() throws -> Int64 { try readProgress().progress.standing }
+
+    func becomeJournaled() throws {
+        try transaction(.unordered) { _ = try run("UPDATE store SET is_journaled = 1") }
+    }
+
+    func eachRevocation(_ body: ([WitnessEntry]) -> Void) throws {
+        try DatabaseReader(self).eachRevocation(body)
+    }
+
+    func replay(_ entries: [WitnessEntry], at time: Int64) throws {
+        try decide(JournalReplay.rule(for: entries, at: time), at: time)
     }
 }
 

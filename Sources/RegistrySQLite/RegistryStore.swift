@@ -4,14 +4,14 @@ internal import GRDB
 internal import GRDBSQLite
 public import Registry
 public import RevocationJournal
-internal import Vocabulary
+public import Vocabulary
 
 /// The registry in a SQLite file: devices, bindings, counters, and values that enrolment has used.
 ///
 /// It is used by one thread. The file is locked for the life of the object. After an error the connection is closed,
 /// and everything is refused until `reopen()` succeeds. Spent values stay spent in memory meanwhile, and are then
 /// written.
-public final class RegistryStore {
+public final class RegistryStore: RegistryAtRest, WitnessedStore {
     public let path: String
     /// The identity at the last successful check.
     public private(set) var identity: StoreIdentity
@@ -21,9 +21,9 @@ public final class RegistryStore {
     package var options: StoreOptions
     private let lock: StoreLock
     /// The witness. Nil in tests, and if there is nothing else to compare with.
-    let witness: Witness?
+    private let witness: Witness?
     /// Whether the store was compared with its witness. The witness learns nothing of the store before.
-    private(set) var isCompared = false
+    private var isCompared = false
     /// The opened files by name.
     private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
@@ -31,16 +31,10 @@ public final class RegistryStore {
     private var dropped: StoreConnection?
 
     /// The position in the file without its log.
-    private(set) var inFile: Int64 = -1
+    private var inFile: Int64 = -1
 
-    var devices: ClockCache<DeviceID, WriterRecord>
-    var bindings: ClockCache<KeyID, WriterBinding>
-    var journal = Journal()
-    var round: FoldRound?
-    /// The devices whose records are ahead of their rows, without duplicates and without those of the current round.
-    var ahead: [DeviceID] = []
-    /// Values that are spent in memory but may be missing in the file.
-    var owed: [(device: DeviceID, counter: UInt32)] = []
+    /// The counters and the records behind them.
+    let writer: CounterWriter
 
     /// Opens the store in a file.
     ///
@@ -67,8 +61,7 @@ public final class RegistryStore {
         try StaleDatabaseFile.check(path, self.witness?.marked)
         let connection = try StoreConnection(path: path, creating: creating, options: options)
         identity = connection.identity
-        devices = ClockCache(limit: options.recordLimit)
-        bindings = ClockCache(limit: options.recordLimit)
+        writer = CounterWriter(options)
         do {
             if options.isLoading {
                 // A store whose creation was interrupted counts as new, because it was never compared with a witness.
@@ -78,7 +71,7 @@ public final class RegistryStore {
             } else if try connection.read({ try Bool.fetchOne($0, sql: "SELECT is_loading FROM store") }) == true {
                 throw StoreOpenError.unfinishedImport(path: path)
             }
-            try connection.read { try loadJournal($0) }
+            try connection.read { try writer.load($0) }
         } catch let error as StoreOpenError {
             throw error
         } catch {
@@ -141,7 +134,7 @@ public final class RegistryStore {
     public var isAvailable: Bool { connection != nil }
 
     /// The number of journal rows that are not folded yet.
-    public var journalLength: Int { journal.count }
+    public var journalLength: Int { writer.journalLength }
 
     /// The number of pages in the write-ahead log that are not moved into the file yet.
     public var logPages: Int { connection?.logPages ?? 0 }
@@ -177,9 +170,9 @@ public final class RegistryStore {
     /// Moves the write-ahead log into the file without a mark, for a store that was not compared with its witness yet.
     func moveLog() throws(StoreError) {
         // The file then shows the position without the rows of the journal.
-        if witness != nil { try writing { try journal.advance($0) } }
+        if witness != nil { try writing { try writer.advance($0) } }
         guard let connection else { throw .unavailable }
-        let position = journal.position
+        let position = writer.position
         do { if try connection.checkpoint() { inFile = position } } catch { throw drop(error) }
     }
 
@@ -198,18 +191,9 @@ public final class RegistryStore {
         guard connection.identity == identity else { throw .replaced(path: path) }
         // The progress is read before anything is written.
         let found = try foundProgress(connection)
-        let floor = devices
         do {
-            try connection.transaction { database in
-                devices = ClockCache(limit: options.recordLimit)
-                bindings.removeAll { _ in true }
-                try loadJournal(database)
-                try raise(to: floor, database)
-                try payOwed(database)
-            }
-            owed = []
+            try writer.reload { body in try connection.transaction(body) }
         } catch {
-            devices = floor
             throw StoreFault(error).openError(path: path)
         }
         self.connection = connection
@@ -240,7 +224,7 @@ public final class RegistryStore {
             let before = database.totalChangesCount
             let result = try body(database)
             // A refused operation writes nothing.
-            if database.totalChangesCount != before { try journal.advance(database) }
+            if database.totalChangesCount != before { try writer.advance(database) }
             return result
         }
     }
@@ -256,12 +240,6 @@ public final class RegistryStore {
         } catch {
             throw drop(error)
         }
-    }
-
-    func compared() { isCompared = true }
-
-    func setEpoch(_ epoch: RandomID) {
-        adopt(StoreIdentity(store: identity.store, epoch: epoch))
     }
 
     /// Sets the identity that was written to the file.
@@ -301,7 +279,7 @@ public final class RegistryStore {
         return .unavailable
     }
 
-    // MARK: - Commands
+    // MARK: - Operations
 
     /// Performs an operation.
     ///
@@ -310,44 +288,141 @@ public final class RegistryStore {
         _ command: RegistryCommand, at time: Int64 = WallClock.seconds
     ) -> Result<RegistryReply, StoreError> {
         do throws(StoreError) {
-            switch command {
-            case .register(let identity, let key):
-                return .success(.device(try register(identity, binding: key, at: time)))
-            case .bind(let key, let device): return .success(.device(try bind(key, to: device, at: time)))
-            case .endBinding(let key): return .success(.device(try endBinding(key, at: time)))
-            case .revoke(let device): return .success(.device(try revoke(device, at: time)))
-            case .restore(let device): return .success(.device(try restore(device, at: time)))
-            case .list(let after, let limit): return .success(.devices(try devices(after: after, limit: limit)))
-            case .listPending(let after, let limit):
-                return .success(.devices(try pendingDevices(after: after, limit: limit)))
-            case .approve(let device): return .success(.device(try approve(device, at: time)))
-            case .initialize(let request): return .success(.initialization(try initialize(request, at: time)))
-            case .bindKey(let request): return .success(.keyBinding(try bindKey(request, at: time)))
-            case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject, at: time)))
-            case .show(let selector): return .success(.device(try show(selector)))
-            case .count(let after, let limit): return .success(.count(try count(after: after, limit: limit)))
-            case .listRevokedCertificates(let after, let limit):
-                return .success(
-                    .revokedCertificates(
-                        try SQLiteCertificates(self).revokedCertificates(after: after, limit: limit, at: time)))
-            case .drawRevocationListNumber:
-                return .success(.revocationListNumber(try SQLiteCertificates(self).drawRevocationListNumber(at: time)))
-            case .claimReceipts(let claim):
-                return .success(.claimedReceipts(try SQLiteReceipts(self).claimReceipts(claim)))
-            case .recordReceipt(let result):
-                return .success(.recordedReceipt(try SQLiteReceipts(self).recordReceipt(result)))
-            case .receiptFigures(let ceilings, let due):
-                return .success(.receiptFigures(try SQLiteReceipts(self).receiptFigures(ceilings, at: due)))
-            case .renewEpoch: return .success(.identity(try renewEpoch(at: time)))
-            case .export(let cursor, let limit):
-                return .success(
-                    .exportPage(
-                        try SQLiteExporter(self).exportPage(
-                            from: cursor, limit: limit, until: .now + ExportPage.time, at: time)))
+            if let rule = command.rule(at: time) {
+                return .success(try decide(rule) { command.witnessEntries(for: $0, at: time) })
             }
+            if case .export(let cursor, let limit) = command {
+                return .success(
+                    .exportPage(try exportPage(from: cursor, limit: limit, until: .now + ExportPage.time, at: time)))
+            }
+            return .success(try read { try reader($0).reply(to: command, at: time) })
         } catch {
             return .failure(error)
         }
+    }
+
+    /// Looks, decides and writes in one transaction.
+    ///
+    /// - Parameter entries: Returns the entries for the revocation journal. Nil for what comes from the journal.
+    func decide<Reply>(
+        _ rule: StoreRule<Reply>, entries: ((Reply) -> [WitnessEntry])? = nil
+    ) throws(StoreError) -> Reply {
+        if rule.isOftenIdle {
+            let decision = try read { try rule.decide(reader($0).facts(rule.look)) }
+            if decision.writes.isEmpty { return decision.reply([]) }
+        }
+        var writes: [StoreWrite] = []
+        let reply: Reply
+        do throws(StoreError) {
+            reply = try transaction { database in
+                let decision = try rule.decide(reader(database).facts(rule.look))
+                writes = decision.writes
+                try write(writes, database)
+                return decision.reply(try reader(database).existing(decision.reading))
+            }
+        } catch {
+            // A COMMIT that failed may still be durable.
+            for case .spend(let counter, let device, _, _) in writes { writer.owe(counter, of: device) }
+            throw error
+        }
+        // Records in memory change only after the transaction, because it may fail.
+        writer.apply(writes)
+        for case .setState(let state) in writes where state.identity != identity {
+            adopt(state.identity)
+            markProgress(isSynced: true)
+        }
+        if let entries, writes.contains(where: \.changesValidity) { attest(entries(reply)) }
+        return reply
+    }
+
+    private func write(_ writes: [StoreWrite], _ database: Database) throws {
+        for write in writes {
+            // This stays in the writer's record even if the transaction fails.
+            if case .spend(let counter, let device, _, let shown) = write {
+                try writer.spend(counter, of: device, showing: shown, database)
+            }
+            for statement in SQLWrites.statements(for: write, shownIn: .device) { try database.run(statement) }
+        }
+        if writes.contains(where: \.changesValidity) {
+            try database.cachedStatement(sql: "UPDATE store SET standing = standing + 1").execute()
+        }
+    }
+
+    func reader(_ database: Database) -> FileReader { FileReader(database, writer) }
+
+    /// Registers devices in order in one transaction, until one is refused.
+    ///
+    /// - Returns: The number of registered devices, and the refusal `keyRegistered` or `keyBound` of the next one. The
+    ///   refusal is nil if all are registered.
+    public func register(
+        _ registrations: [(identity: DeviceIdentity, binding: KeyID?)], at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> (registered: Int, refusal: StoreError?) {
+        try transaction { database in
+            for (index, (identity, key)) in registrations.enumerated() {
+                let rule = DeviceRules.register(identity, binding: key, at: time)
+                let facts = try reader(database).facts(rule.look)
+                let decision: StoreDecision<RegistryReply>
+                do throws(StoreError) { decision = try rule.decide(facts) } catch { return (index, error) }
+                try write(decision.writes, database)
+            }
+            return (registrations.count, nil)
+        }
+    }
+
+    /// Decides each entry by the writer's records, and makes the accepted ones durable in one transaction.
+    ///
+    /// - Returns: An outcome for each entry, in order. After a failure it is `storeUnavailable` for all.
+    public func commit(_ batch: [CounterEntry]) -> [CounterOutcome] {
+        do throws(StoreError) {
+            return try writing { try writer.commit(batch, identity.epoch, $0) }
+        } catch {
+            // A COMMIT that failed may still be durable, so all values of the batch count as spent.
+            for entry in batch { writer.owe(entry.counter, of: entry.device) }
+            return batch.map { _ in .storeUnavailable }
+        }
+    }
+
+    /// Folds journal rows into counter rows in one transaction of about 5 ms.
+    ///
+    /// - Returns: Whether there are more rows.
+    public func fold() throws(StoreError) -> Bool {
+        try writer.fold { body throws(StoreError) in try writing(body) }
+    }
+
+    /// Returns the device that an mTLS key was bound to.
+    ///
+    /// - Returns: nil if the key was never bound.
+    func find(_ key: KeyID) throws(StoreError) -> FoundDevice? { try read { try writer.find(key, $0) } }
+
+    /// Reads a page of an export.
+    ///
+    /// - Parameters:
+    ///   - limit: The maximum number of rows.
+    ///   - deadline: The time after which a page of devices ends. It has at least one device.
+    ///   - time: The time of the export for the head, in seconds since 1970-01-01T00:00:00Z.
+    func exportPage(
+        from cursor: ExportCursor, limit: Int, until deadline: Instant, at time: Int64
+    ) throws(StoreError) -> ExportPage {
+        try read { try reader($0).exportPage(from: cursor, limit: limit, until: deadline, at: time) }
+    }
+
+    // MARK: - Use by commands
+
+    public func exportPage(from cursor: ExportCursor, at time: Int64) throws(RegistryLoadError) -> ExportPage {
+        do throws(StoreError) {
+            // Only the caller waits.
+            return try exportPage(from: cursor, limit: ExportPage.rows, until: .now + .seconds(1), at: time)
+        } catch {
+            throw .failed("\(path): \(lastFault ?? "\(error)")")
+        }
+    }
+
+    public func otherUsers() throws(RegistryLoadError) -> Int { 0 }
+
+    public func load(
+        at time: Int64, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
+    ) throws(RegistryLoadError) {
+        _ = try SQLiteLoader.load(into: self, at: time, fill)
     }
 
     // MARK: - Secret
@@ -355,9 +430,10 @@ public final class RegistryStore {
     /// Returns the check value of the secret. Nil if no secret was ever used.
     package func secretCheck() throws(StoreError) -> Fingerprint? {
         try read { database in
-            guard let check = try Data.fetchOne(database, sql: "SELECT secret_check FROM store") else { return nil }
-            guard let known = Fingerprint(blob: check) else { throw UnreadableRow(table: "store") }
-            return known
+            guard let row = try Row.fetchOne(database, sql: "SELECT secret_check FROM store"),
+                try row.optionalBytes(0) != nil
+            else { return nil }
+            return try row.fingerprint(0, "store")
         }
     }
 
@@ -368,7 +444,7 @@ public final class RegistryStore {
                 check: try secretCheck(), isPopulated: try isPopulated(), isShared: false, name: path)
             let check = try claim.check(for: store)
             if check != store.check {
-                try transaction { try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.blob]) }
+                try transaction { try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.bytes.blob]) }
             }
             claim.confirm(check, in: store)
         } catch let error as StoreOpenError {
@@ -376,5 +452,126 @@ public final class RegistryStore {
         } catch {
             throw .failed(path: path, detail: lastFault ?? "\(error)")
         }
+    }
+
+    // MARK: - Witness
+
+    /// Makes entries durable in the journal after the store has made their changes durable.
+    private func attest(_ entries: [WitnessEntry]) {
+        witness?.append(entries)
+        markProgress(isSynced: false)
+    }
+
+    /// Marks the progress of the store. Does nothing while the store is unavailable.
+    func markProgress(isSynced: Bool) {
+        guard let witness, isCompared, let progress = try? progress() else { return }
+        witness.mark(progress, isSynced: isSynced)
+    }
+
+    /// Updates the witness, each half second.
+    func tickWitness() throws(StoreError) {
+        guard let witness else { return }
+        witness.tick(try progress())
+    }
+
+    private func progress() throws(StoreError) -> StoreProgress {
+        let found = try read(WitnessedProgress.init)
+        var progress = found.progress(at: writer.position)
+        progress.inFile = inFile
+        return progress
+    }
+
+    /// Compares the found progress with the witness and advances the position. An earlier copy of the file then differs
+    /// even if nothing else is ever written.
+    private func reconcile(_ found: WitnessedProgress) throws(StoreOpenError) {
+        guard let witness else { return }
+        do {
+            isCompared = true
+            let number = try witness.reconcile(
+                self, found.progress(at: found.position), isJournaled: found.isJournaled, mayJoin: false)
+            // As after an import, it is unknown which tokens were used since.
+            if let number {
+                try drawEpoch(
+                    numbered: number, refusingTokensUntil: WallClock.seconds + SingleUse.longestTokenLife)
+            }
+            try writing { try writer.advance($0) }
+            // At once, for a journal without its mark is taken for one that has lost it.
+            witness.mark(try progress(), isSynced: true)
+            // The earlier log was moved into the file: its mark is nothing to compare with.
+            try moveLog()
+            witness.mark(try progress(), isSynced: false)
+        } catch let error as StoreOpenError {
+            abandon()
+            throw error
+        } catch {
+            abandon()
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
+    /// Draws a fresh epoch for a process that starts: if the file was set back without notice, no proof that was used before
+    /// passes again. Durable when it returns.
+    func beginEpoch() throws(StoreOpenError) {
+        do throws(StoreError) { try drawEpoch() } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
+    /// Draws a fresh epoch. See `StoreState.renewed`.
+    private func drawEpoch(numbered number: Int64 = 0, refusingTokensUntil tokenEnd: Int64 = 0) throws(StoreError) {
+        let epoch = RandomID()
+        try decide(
+            StoreRule(look: StoreLook()) { facts in
+                let state = facts.state.renewed(epoch, numbered: number, refusingTokensUntil: tokenEnd)
+                return StoreDecision([.setState(state)], reply: ())
+            })
+    }
+
+    /// Returns a notice if admission tokens are refused for longer than their lifetime, because the clock was ahead
+    /// when one was removed.
+    private func refusedTokens(at time: Int64) throws(StoreOpenError) -> WitnessNotice? {
+        do {
+            let end = try read { try reader($0).facts(StoreLook()).state.tokensRemoved }
+            return WitnessNotice(tokensRefusedUntil: end, at: time)
+        } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
+    package func standing() throws -> Int64 { try read(WitnessedProgress.init).standing }
+
+    package func becomeJournaled() throws {
+        try transaction { try $0.execute(sql: "UPDATE store SET is_journaled = 1") }
+    }
+
+    package func eachRevocation(_ body: ([WitnessEntry]) -> Void) throws { try read { try reader($0).eachRevocation(body) } }
+
+    package func replay(_ entries: [WitnessEntry], at time: Int64) throws { try decide(JournalReplay.rule(for: entries, at: time)) }
+}
+
+/// The progress of a file as read from it.
+struct WitnessedProgress {
+    let store: RandomID
+    /// The greatest number of all changes.
+    let position: Int64
+    let standing: Int64
+    let epochNumber: Int64
+    let isJournaled: Bool
+
+    init(_ database: Database) throws {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT id, max(position, coalesce((SELECT max(seq) FROM journal), 0)), standing, epoch_number, is_journaled
+                FROM store
+                """)
+        guard let row = try Row.fetchOne(statement), let store = RandomID([UInt8](row[0] as Data)) else {
+            throw UnreadableRow(table: "store")
+        }
+        self.store = store
+        (position, standing, epochNumber, isJournaled) = (row[1], row[2], row[3], row[4])
+    }
+
+    func progress(at position: Int64) -> StoreProgress {
+        StoreProgress(store: store, lineage: "", position: position, standing: standing, epochNumber: epochNumber)
     }
 }

@@ -11,90 +11,52 @@ extension [UInt8] {
 
 extension KeyID {
     var blob: Data { bytes.blob }
+}
 
-    init?(blob: Data) {
-        let bytes = [UInt8](blob)
-        self.init(digest: bytes.span)
+extension Row: SQLRow {
+    package func optionalInteger(_ column: Int) throws -> Int64? {
+        switch (self[column] as DatabaseValue).storage {
+        case .int64(let number): number
+        case .null: nil
+        default: throw UnreadableRow(table: "of a query")
+        }
+    }
+
+    package func optionalBytes(_ column: Int) throws -> [UInt8]? {
+        switch (self[column] as DatabaseValue).storage {
+        case .blob(let data): [UInt8](data)
+        case .null: nil
+        default: throw UnreadableRow(table: "of a query")
+        }
+    }
+
+    package func optionalText(_ column: Int) throws -> String? {
+        switch (self[column] as DatabaseValue).storage {
+        case .string(let text): text
+        case .null: nil
+        default: throw UnreadableRow(table: "of a query")
+        }
     }
 }
 
-extension Fingerprint {
-    var blob: Data { bytes.blob }
-
-    init?(blob: Data) {
-        self.init([UInt8](blob))
-    }
-}
-
-extension Row {
-    func deviceIdentity() throws -> DeviceIdentity {
-        guard let hardwareKey = KeyID(blob: self[1]), let app = AppID(self[2]),
-            let platform = Platform(rawValue: self[3]),
-            let environment = AttestationEnvironment(rawValue: self[4]),
-            let point = PublicPoint([UInt8](self[5] as Data))
-        else { throw UnreadableRow(table: "device") }
-        return DeviceIdentity(
-            app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point)
-    }
-
-    /// Reads a device.
-    ///
-    /// - Parameter highest: The highest counter value in memory, which may be ahead of the row.
-    func device(highest: UInt32?) throws -> Device {
-        let identity = try deviceIdentity()
-        guard let id = DeviceID(self[0]) else { throw UnreadableRow(table: "device") }
-        let revokedAt: Int64? = self[7]
-        let activatedAt: Int64? = self[9]
-        let subject: Data? = self[11]
-        return Device(
-            id: id, identity: identity, state: revokedAt != nil ? .revoked : activatedAt == nil ? .pending : .active,
-            registeredAt: self[6], approvedAt: self[10], revokedAt: revokedAt, highestCounter: highest ?? self[8],
-            subject: try subject.map { blob in
-                guard let subject = Fingerprint(blob: blob) else { throw UnreadableRow(table: "device") }
-                return subject
-            }, shown: ShownExtensions(rawValue: self[12]))
-    }
-
-    func binding() throws -> Binding {
-        guard let key = KeyID(blob: self[0]), let device = DeviceID(self[1]) else {
-            throw UnreadableRow(table: "binding")
+extension SQLValue {
+    var stored: DatabaseValue {
+        switch self {
+        case .integer(let number): number.databaseValue
+        case .bytes(let bytes): bytes.blob.databaseValue
+        case .text(let text): text.databaseValue
+        case .null: .null
+        default: preconditionFailure("SQLite has no lists")
         }
-        return Binding(key: key, device: device, createdAt: self[2], endedAt: self[3], endsAt: self[4])
-    }
-
-    func attestationRecord() throws -> AttestationRecord {
-        let (key, receipt): (Data?, Data?) = (self[1], self[2])
-        let certificateKey = key.flatMap(KeyID.init(blob:))
-        guard let digest = Fingerprint(blob: self[0]), (key == nil) == (certificateKey == nil),
-            let record = AttestationRecord(
-                digest: digest, certificateKey: certificateKey, receipt: receipt.map { [UInt8]($0) },
-                riskMetric: self[3],
-                systemVersion: try SystemVersion(stored: self[4]))
-        else { throw UnreadableRow(table: "attestation") }
-        return record
-    }
-
-    func receiptRefresh() throws -> ReceiptRefresh {
-        let outcome: String? = self[3]
-        return ReceiptRefresh(
-            createdAt: self[0], nextAt: self[1], askedAt: self[2],
-            outcome: try outcome.map { text in
-                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
-                return outcome
-            }, failures: self[4])
-    }
-
-    func certificateRecord() throws -> CertificateRecord {
-        guard let serial = CertificateSerial([UInt8](self[0] as Data)) else {
-            throw UnreadableRow(table: "issued_certificate")
-        }
-        return CertificateRecord(
-            serial: serial, notAfter: self[1], deviceRevokedAt: self[2], bindingEndedAt: self[3], bindingEndsAt: self[4]
-        )
     }
 }
 
 extension Database {
+    func run(_ statement: SQLStatement) throws {
+        try cachedStatement(sql: statement.sql)
+            .execute(arguments: StatementArguments(statement.arguments.map(\.stored)))
+    }
+
     func storeIdentity() throws -> StoreIdentity {
         let found = try DirectStatement(self, "SELECT id, epoch FROM store").first { row -> StoreIdentity? in
             guard let store = row.bytes(0, RandomID.init), let epoch = row.bytes(1, RandomID.init) else { return nil }

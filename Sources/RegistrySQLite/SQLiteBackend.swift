@@ -24,6 +24,8 @@ final class SQLiteBackend: StoreBackend {
     private static let logBound = 8_192
     /// The maximum number of bindings that end in one transaction.
     private static let endingLimit = 256
+    /// The maximum number of expired rows of a kind that are removed in one transaction.
+    private static let removalLimit = 500
 
     init(_ store: RegistryStore) {
         self.store = store
@@ -133,11 +135,13 @@ final class SQLiteBackend: StoreBackend {
 
     /// Expires a slice: bindings after their overlap, and the rows of expired nonces, tokens and certificates.
     private func expireSlice(at time: Int64) throws(StoreError) {
-        let ended = try store.endDueBindings(at: time, limit: Self.endingLimit)
-        if !ended.isEmpty { signal(.changes([.ended(ended)])) }
-        isEnding = ended.count == Self.endingLimit
-        let isLeft = try store.removeExpired(at: time)
-        isRemoving = try SQLiteCertificates(store).removeEndedCertificates(at: time) || isLeft
+        let bindings = try store.decide(UpkeepRules.endDueBindings(at: time, limit: Self.endingLimit))
+        if !bindings.ended.isEmpty { signal(.changes([.ended(bindings.ended)])) }
+        isEnding = bindings.isMoreLeft
+        let nonces = try store.decide(UpkeepRules.removeUsed(.nonce, at: time, limit: Self.removalLimit))
+        let tokens = try store.decide(UpkeepRules.removeUsed(.token, at: time, limit: Self.removalLimit))
+        let certificates = try store.decide(UpkeepRules.removeCertificates(at: time, limit: Self.removalLimit))
+        isRemoving = nonces.isMoreLeft || tokens.isMoreLeft || certificates.isMoreLeft
         if isEnding || isRemoving { signal(.isWorkLeft) }
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import TestVectors
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Administration

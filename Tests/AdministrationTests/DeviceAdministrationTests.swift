@@ -1,6 +1,7 @@
 import EventLoop
 import Foundation
 import Registry
+import RegistryMemory
 import RegistrySQLite
 import TestVectors
 import Testing

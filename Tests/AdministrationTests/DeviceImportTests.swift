@@ -3,6 +3,7 @@ import Registry
 import RegistrySQLite
 import TestVectors
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Administration

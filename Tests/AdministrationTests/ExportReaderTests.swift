@@ -1,6 +1,7 @@
 import Chance
 import Cryptography
 import Foundation
+import RegistryMemory
 import TestVectors
 import Testing
 import Vocabulary

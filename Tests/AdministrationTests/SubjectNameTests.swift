@@ -1,6 +1,7 @@
 import Cryptography
 import Foundation
 import Registry
+import RegistryMemory
 import RegistrySQLite
 import Synchronization
 import TestVectors

@@ -3,11 +3,12 @@ import EventLoop
 import Foundation
 import Synchronization
 import TestVectors
+import RegistryMemory
 import Vocabulary
 
 @testable import Administration
-@testable import Registry
-@testable import RegistrySQLite
+@testable package import Registry
+@testable package import RegistrySQLite
 @testable import Server
 
 /// A registry in a temporary directory, with its administration served on a thread.
@@ -187,5 +188,11 @@ extension DeviceAnswer {
 
     var listed: DevicePage? {
         if case .page(let page) = self { page } else { nil }
+    }
+}
+
+extension RegistryStore: OperatedStore {
+    package func answer(_ command: RegistryCommand, at time: Int64) throws -> RegistryReply {
+        try perform(command, at: time).get()
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -1,6 +1,7 @@
 import Chance
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -99,8 +100,8 @@ struct CommitTests {
         #expect(committed == 800 * 4 * 64)
         // The bound, and what is committed during one round.
         #expect(longest < 40_000)
-        #expect(store.ahead.count <= 64)
-        #expect(store.owed.isEmpty)
+        #expect(store.writer.ahead.count <= 64)
+        #expect(store.writer.owed.isEmpty)
     }
 
     @Test("a revocation or ended binding between acceptance and commit refuses the value")

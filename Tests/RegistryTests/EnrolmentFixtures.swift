@@ -1,3 +1,4 @@
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Synchronization
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

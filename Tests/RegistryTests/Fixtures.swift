@@ -1,10 +1,11 @@
 import Foundation
 import Glibc
+import RegistryMemory
 import Testing
 import Vocabulary
 
-@testable import Registry
-@testable import RegistrySQLite
+@testable package import Registry
+@testable package import RegistrySQLite
 
 /// A directory for one test, removed with it.
 final class Scratch {
@@ -86,4 +87,23 @@ extension RegistryStore {
 func window(_ length: Int) -> CounterMode {
     guard let mode = CounterMode(window: length) else { fatalError("1 to 1024") }
     return mode
+}
+
+extension RegistryStore: OperatedStore {
+    package func answer(_ command: RegistryCommand, at time: Int64) throws -> RegistryReply {
+        try perform(command, at: time).get()
+    }
+
+    func endDueBindings(at time: Int64, limit: Int) throws -> [KeyID] {
+        try decide(UpkeepRules.endDueBindings(at: time, limit: limit)).ended
+    }
+
+    /// - Returns: whether there are more.
+    func removeExpired(at time: Int64, limit: Int = 500) throws -> Bool {
+        try SingleUseKind.allCases.map { try decide(UpkeepRules.removeUsed($0, at: time, limit: limit)).isMoreLeft }.contains(true)
+    }
+
+    func removeEndedCertificates(at time: Int64, limit: Int = 500) throws -> Bool {
+        try decide(UpkeepRules.removeCertificates(at: time, limit: limit)).isMoreLeft
+    }
 }

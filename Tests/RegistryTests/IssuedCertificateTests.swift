@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -32,7 +33,7 @@ struct IssuedCertificateTests {
     }
 
     private func revoked(at time: Int64 = 1_500, _ store: RegistryStore? = nil) throws -> [RevokedCertificate] {
-        try SQLiteCertificates(store ?? self.store).revokedCertificates(after: nil, limit: 100, at: time).certificates
+        try (store ?? self.store).revokedCertificates(after: nil, limit: 100, at: time).certificates
     }
 
     @Test("certificates of a revoked device are on hold until it is restored")
@@ -119,7 +120,7 @@ struct IssuedCertificateTests {
         var pages = 0
         var next: CertificateSerial?
         repeat {
-            let page = try SQLiteCertificates(store).revokedCertificates(after: next, limit: 2, at: 1_160)
+            let page = try store.revokedCertificates(after: next, limit: 2, at: 1_160)
             #expect(page.certificates.count <= 2)
             serials += page.certificates.map(\.serial)
             next = page.next
@@ -136,23 +137,23 @@ struct IssuedCertificateTests {
         let last = 50_000 + CertificateRecord.listedAfterEnd
         #expect(try revoked(at: last - 1).count == 3)
         #expect(try revoked(at: last).map(\.serial) == [Fixture.serial(3)])
-        #expect(try !SQLiteCertificates(store).removeEndedCertificates(at: last - 1))
+        #expect(try !store.removeEndedCertificates(at: last - 1))
         #expect(try revoked(at: 1_500).count == 3)
-        #expect(try SQLiteCertificates(store).removeEndedCertificates(at: last, limit: 1))
+        #expect(try store.removeEndedCertificates(at: last, limit: 1))
         #expect(try revoked(at: 1_500).count == 2)
-        #expect(try SQLiteCertificates(store).removeEndedCertificates(at: last, limit: 1))
-        #expect(try !SQLiteCertificates(store).removeEndedCertificates(at: last, limit: 1))
+        #expect(try store.removeEndedCertificates(at: last, limit: 1))
+        #expect(try !store.removeEndedCertificates(at: last, limit: 1))
         #expect(try revoked(at: 1_500).map(\.serial) == [Fixture.serial(3)])
     }
 
     @Test("numbers of revocation lists grow, whatever the clock, and survive a crash")
     func numbers() throws {
-        #expect(try SQLiteCertificates(store).drawRevocationListNumber(at: 1_000) == 1_000)
-        #expect(try SQLiteCertificates(store).drawRevocationListNumber(at: 1_000) == 1_001)
-        #expect(try SQLiteCertificates(store).drawRevocationListNumber(at: 900) == 1_002)
-        #expect(try SQLiteCertificates(store).drawRevocationListNumber(at: 2_000) == 2_000)
+        #expect(try store.drawRevocationListNumber(at: 1_000) == 1_000)
+        #expect(try store.drawRevocationListNumber(at: 1_000) == 1_001)
+        #expect(try store.drawRevocationListNumber(at: 900) == 1_002)
+        #expect(try store.drawRevocationListNumber(at: 2_000) == 2_000)
         let other = try RegistryStore(path: try scratch.copy(to: "crashed.db"), creating: false)
-        #expect(try SQLiteCertificates(other).drawRevocationListNumber(at: 1_000) == 2_001)
+        #expect(try other.drawRevocationListNumber(at: 1_000) == 2_001)
     }
 
     @Test("issued certificates survive a crash")

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -50,15 +51,15 @@ struct MigrationTests {
         try SQLiteSchema.migrator.migrate(queue, upTo: "v2")
         try queue.close()
         let store = try RegistryStore(path: scratch.file(), creating: false)
-        #expect(try SQLiteCertificates(store).revokedCertificates(after: nil, limit: 9).certificates.isEmpty)
+        #expect(try store.revokedCertificates(after: nil, limit: 9).certificates.isEmpty)
         let request = store.keyBinding(1, key: 9, nonce: 1, counter: 21, serial: Fixture.serial(1))
         #expect(try store.bindKey(request, at: 1_900).kind == .rotation)
         _ = try store.endBinding(Fixture.bindingKey(9), at: 1_910)
         #expect(
-            try SQLiteCertificates(store).revokedCertificates(after: nil, limit: 9, at: 1_920).certificates.map(
+            try store.revokedCertificates(after: nil, limit: 9, at: 1_920).certificates.map(
                 \.serial)
                 == [Fixture.serial(1)])
-        #expect(try SQLiteCertificates(store).drawRevocationListNumber(at: 5) == 5)
+        #expect(try store.drawRevocationListNumber(at: 5) == 5)
     }
 
     @Test("a version 3 file has no shown extensions and records later ones")
@@ -83,7 +84,7 @@ struct MigrationTests {
         let queue = try DatabaseQueue(path: scratch.file())
         try SQLiteSchema.migrator.migrate(queue, upTo: "v4")
         try queue.write { database in
-            let digest = Fixture.fingerprint(1, kind: 6).blob
+            let digest = Fixture.fingerprint(1, kind: 6).bytes.blob
             try database.execute(
                 sql: """
                     INSERT INTO attestation (device, digest, receipt, risk_metric)
@@ -100,7 +101,7 @@ struct MigrationTests {
         #expect(other.attestation?.digest == Fixture.fingerprint(1, kind: 6))
         #expect(other.attestation?.receipt == nil)
         #expect(other.refresh == nil)
-        let claimed = try SQLiteReceipts(store).claimReceipts(ReceiptClaim(at: 1, until: 50, limit: 9))
+        let claimed = try store.claimReceipts(ReceiptClaim(at: 1, until: 50, limit: 9))
         #expect(claimed.devices.map(\.device.id.number) == [1])
     }
 
@@ -131,7 +132,7 @@ struct MigrationTests {
         try queue.write { database in
             try database.execute(
                 sql: "INSERT INTO attestation (device, digest) VALUES (1, ?)",
-                arguments: [Fixture.fingerprint(1, kind: 6).blob])
+                arguments: [Fixture.fingerprint(1, kind: 6).bytes.blob])
         }
         try queue.close()
         let store = try RegistryStore(path: scratch.file(), creating: false)

@@ -1,5 +1,6 @@
 import EventLoop
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -16,7 +17,7 @@ struct ReceiptTests {
     }
 
     private func claim(at time: Int64, limit: Int = 9) throws -> [Int64] {
-        try SQLiteReceipts(store).claimReceipts(ReceiptClaim(at: time, until: time + 100, limit: limit)).devices
+        try store.claimReceipts(ReceiptClaim(at: time, until: time + 100, limit: limit)).devices
             .map(\.device.id.number)
     }
 
@@ -49,7 +50,7 @@ struct ReceiptTests {
         #expect(try claim(at: 1_099) == [])
         let crashed = try RegistryStore(path: scratch.copy(to: "crashed.db"), creating: false)
         #expect(
-            try SQLiteReceipts(crashed).claimReceipts(ReceiptClaim(at: 1_099, until: 2_000, limit: 9)).devices.isEmpty)
+            try crashed.claimReceipts(ReceiptClaim(at: 1_099, until: 2_000, limit: 9)).devices.isEmpty)
         #expect(try claim(at: 1_100) == [1, 2, 3])
     }
 
@@ -58,7 +59,7 @@ struct ReceiptTests {
         let ids = try store.initializeAll(3)
         _ = try claim(at: 1_000)
         for (device, next) in zip(ids, [3_000, 2_000, 2_500] as [Int64]) {
-            _ = try SQLiteReceipts(store).recordReceipt(result(device, next: next))
+            _ = try store.recordReceipt(result(device, next: next))
         }
         #expect(try claim(at: 4_000, limit: 1) == [2])
         #expect(try claim(at: 4_000, limit: 9) == [3, 1])
@@ -77,15 +78,15 @@ struct ReceiptTests {
     @Test("a claim says whether more receipts may be due")
     func more() throws {
         try store.initializeAll(2)
-        #expect(try SQLiteReceipts(store).claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
-        #expect(try !SQLiteReceipts(store).claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
-        #expect(try !SQLiteReceipts(store).claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
+        #expect(try store.claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
+        #expect(try !store.claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
+        #expect(try !store.claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
     }
 
     @Test("a newer receipt, its metric and its time are stored and survive a crash")
     func newer() throws {
         let ids = try store.initializeAll(1)
-        let verdict = try SQLiteReceipts(store).recordReceipt(
+        let verdict = try store.recordReceipt(
             result(ids[0], newer: [4, 5], risk: 11, created: 1_500, outcome: .refreshed))
         guard case .recorded(let details) = verdict else { return #expect(Bool(false), "superseded") }
         #expect(details.attestation?.receipt == [4, 5])
@@ -102,35 +103,35 @@ struct ReceiptTests {
     @Test("a newer receipt without a metric removes the old metric")
     func lifted() throws {
         let ids = try store.initializeAll(1)
-        _ = try SQLiteReceipts(store).recordReceipt(result(ids[0], newer: [4, 5], created: 1_500, outcome: .refreshed))
+        _ = try store.recordReceipt(result(ids[0], newer: [4, 5], created: 1_500, outcome: .refreshed))
         #expect(try store.show(.id(ids[0])).attestation?.riskMetric == nil)
     }
 
     @Test("a result for a replaced receipt changes nothing, and an older receipt is not stored")
     func superseded() throws {
         let ids = try store.initializeAll(1)
-        _ = try SQLiteReceipts(store).recordReceipt(result(ids[0], newer: [4], risk: 1, created: 1_500))
+        _ = try store.recordReceipt(result(ids[0], newer: [4], risk: 1, created: 1_500))
         let before = try store.show(.id(ids[0]))
         #expect(
-            try SQLiteReceipts(store).recordReceipt(result(ids[0], newer: [5], risk: 2, created: 1_600)) == .superseded)
+            try store.recordReceipt(result(ids[0], newer: [5], risk: 2, created: 1_600)) == .superseded)
         #expect(
-            try SQLiteReceipts(store).recordReceipt(result(ids[0], previous: [4], newer: [5], risk: 2, created: 1_499))
+            try store.recordReceipt(result(ids[0], previous: [4], newer: [5], risk: 2, created: 1_499))
                 == .superseded)
-        #expect(try SQLiteReceipts(store).recordReceipt(result(ids[0], previous: [9], next: nil)) == .superseded)
+        #expect(try store.recordReceipt(result(ids[0], previous: [9], next: nil)) == .superseded)
         #expect(try store.show(.id(ids[0])) == before)
     }
 
     @Test("without a newer receipt the old one stays, with next time and failure count")
     func unchanged() throws {
         let ids = try store.initializeAll(1)
-        _ = try SQLiteReceipts(store).recordReceipt(
+        _ = try store.recordReceipt(
             result(ids[0], next: 7_000, asked: nil, outcome: .failed, failures: 3))
         let details = try store.show(.id(ids[0]))
         #expect(details.attestation == Fixture.attestation(1))
         #expect(
             details.refresh
                 == ReceiptRefresh(createdAt: nil, nextAt: 7_000, askedAt: nil, outcome: .failed, failures: 3))
-        _ = try SQLiteReceipts(store).recordReceipt(result(ids[0], next: nil, outcome: .expired))
+        _ = try store.recordReceipt(result(ids[0], next: nil, outcome: .expired))
         #expect(try claim(at: .max - 200) == [])
     }
 
@@ -139,11 +140,11 @@ struct ReceiptTests {
         let ids = try store.initializeAll(6)
         let app = Fixture.identity(3).app
         // Apps take turns; 3 and 6 are of one. All have risk 7.
-        #expect(try SQLiteReceipts(store).receiptFigures([(app, 6), (app, 7)], at: 999).aboveCeiling == [2, 0])
-        #expect(try SQLiteReceipts(store).receiptFigures([], at: 999).oldestDue == nil)
-        #expect(try SQLiteReceipts(store).receiptFigures([], at: 1_001).oldestDue == 1_000)
+        #expect(try store.receiptFigures([(app, 6), (app, 7)], at: 999).aboveCeiling == [2, 0])
+        #expect(try store.receiptFigures([], at: 999).oldestDue == nil)
+        #expect(try store.receiptFigures([], at: 1_001).oldestDue == 1_000)
         _ = try store.revoke(ids[2])
-        #expect(try SQLiteReceipts(store).receiptFigures([(app, 6)], at: 999).aboveCeiling == [1])
+        #expect(try store.receiptFigures([(app, 6)], at: 999).aboveCeiling == [1])
     }
 
     @Test("a lookup returns the metric, and a newer receipt updates the shared records")
@@ -156,7 +157,7 @@ struct ReceiptTests {
         #expect(found.riskMetric == 7)
         records.insert(found, key: Fixture.bindingKey(2))
         #expect(risk(records) == 7)
-        let verdict = try SQLiteReceipts(store).recordReceipt(result(id, newer: [4], risk: 30, created: 1_500))
+        let verdict = try store.recordReceipt(result(id, newer: [4], risk: 30, created: 1_500))
         guard case .recorded(let details) = verdict else { return #expect(Bool(false), "superseded") }
         records.update(DeviceUpdate(details))
         #expect(risk(records) == 30)

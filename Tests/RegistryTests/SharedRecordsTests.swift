@@ -44,7 +44,7 @@ struct SharedRecordsTests {
         let device = try #require(DeviceID(1))
         try insert(1)
         for counter: UInt32 in [1, 2] {
-            #expect(records.accept(counter, of: device, showing: [], mode: .strict, hint: -1) == .pending)
+            #expect(records.accept(counter, of: device, showing: [], mode: .strict, hint: -1) == .committed)
         }
         try insert(17)
         #expect(records.accept(2, of: device, showing: [], mode: .strict, hint: -1) == .replayed)
@@ -60,7 +60,7 @@ struct SharedRecordsTests {
     func notReplaced() throws {
         let device = try #require(DeviceID(1))
         try insert(1)
-        #expect(records.accept(8, of: device, showing: [], mode: .strict, hint: 0) == .pending)
+        #expect(records.accept(8, of: device, showing: [], mode: .strict, hint: 0) == .committed)
         try insert(1)
         #expect(records.accept(8, of: device, showing: [], mode: .strict, hint: 0) == .replayed)
     }
@@ -69,7 +69,7 @@ struct SharedRecordsTests {
     func forgetting() throws {
         for device: Int64 in 1...5 { try insert(device) }
         let device = try #require(DeviceID(3))
-        #expect(records.accept(1, of: device, showing: [], mode: .strict, hint: 0) == .pending)
+        #expect(records.accept(1, of: device, showing: [], mode: .strict, hint: 0) == .committed)
         #expect(records.forget() == [device])
         #expect((1...5).allSatisfy { !isKnown($0) })
         #expect(records.accept(1, of: device, showing: [], mode: .strict, hint: 0) == .replayed)

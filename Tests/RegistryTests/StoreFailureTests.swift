@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -121,7 +122,7 @@ struct StoreFailureTests {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
         // As if the row had been written by other means than this object.
-        store.setEpoch(RandomID())
+        store.adopt(StoreIdentity(store: store.identity.store, epoch: RandomID()))
         #expect(store.commit(1, 1) == .storeUnavailable)
         #expect(!store.isAvailable)
     }

@@ -99,6 +99,11 @@ public struct ExportedBinding: Equatable, Sendable {
     public let endsAt: Int64?
     public let endedAt: Int64?
 
+    package init(_ binding: Binding) {
+        self.init(
+            key: binding.key, createdAt: binding.createdAt, endsAt: binding.endsAt, endedAt: binding.endedAt)
+    }
+
     package init(key: KeyID, createdAt: Int64, endsAt: Int64?, endedAt: Int64?) {
         self.key = key
         self.createdAt = createdAt

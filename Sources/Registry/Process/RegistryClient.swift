@@ -86,17 +86,17 @@ public final class RegistryClient {
             shared.counts.overflows.add(1, ordering: .relaxed)
             return .storeUnavailable
         }
-        let acceptance = shared.records.accept(
+        let outcome = shared.records.accept(
             counter, of: device.id, showing: shown, mode: mode, hint: device.slot)
-        if let acceptance, acceptance != .pending {
+        if let outcome, outcome != .committed {
             shared.counts.waiting.subtract(1, ordering: .relaxed)
-            return acceptance
+            return CounterAcceptance(outcome)
         }
         let entry = CounterEntry(
             device: device.id, binding: device.binding, counter: counter, epoch: epoch, shown: shown,
-            mode: acceptance == nil ? mode : .unspent)
+            mode: outcome == nil ? mode : .unspent)
         let reference = Reference(client: number, token: token)
-        gather(SpendRequest(entry: entry, reference: reference, isAccepted: acceptance != nil))
+        gather(SpendRequest(entry: entry, reference: reference, isAccepted: outcome != nil))
         return .pending
     }
 

@@ -34,6 +34,32 @@ public enum RegistryCommand: Sendable {
     case renewEpoch
     /// Return a page of an export. `limit` is the maximum number of rows. Time and size limit it too.
     case export(ExportCursor, limit: Int)
+
+    /// Whether the operation may change the store.
+    package var changesRegistry: Bool { rule(at: 0) != nil }
+
+    /// Returns the rule of an operation that may change the store.
+    ///
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    /// - Returns: nil for an operation that only reads.
+    package func rule(at time: Int64) -> StoreRule<RegistryReply>? {
+        switch self {
+        case .register(let identity, let key): DeviceRules.register(identity, binding: key, at: time)
+        case .bind(let key, let device): DeviceRules.bind(key, to: device, at: time)
+        case .endBinding(let key): DeviceRules.endBinding(key, at: time)
+        case .revoke(let device): DeviceRules.revoke(device, at: time)
+        case .restore(let device): DeviceRules.restore(device, at: time)
+        case .approve(let device): DeviceRules.approve(device, at: time)
+        case .revokeSubject(let subject): DeviceRules.revokeSubject(subject, at: time)
+        case .initialize(let request): KeyRules.initialize(request, at: time)
+        case .bindKey(let request): KeyRules.bindKey(request, at: time)
+        case .renewEpoch: DeviceRules.renewEpoch(at: time)
+        case .drawRevocationListNumber: DeviceRules.drawRevocationListNumber(at: time)
+        case .claimReceipts(let claim): UpkeepRules.claimReceipts(claim)
+        case .recordReceipt(let result): UpkeepRules.recordReceipt(result)
+        case .list, .listPending, .show, .count, .listRevokedCertificates, .receiptFigures, .export: nil
+        }
+    }
 }
 
 public enum RegistryReply: Equatable, Sendable {

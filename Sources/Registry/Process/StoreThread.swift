@@ -149,16 +149,12 @@ final class StoreThread {
         switch shared.records.accept(
             entry.counter, of: entry.device, showing: entry.shown, mode: entry.mode, hint: -1)
         {
-        case .pending:
+        case .committed:
             let unspent = CounterEntry(
                 device: entry.device, binding: entry.binding, counter: entry.counter, epoch: entry.epoch,
                 shown: entry.shown, mode: .unspent)
             return (unspent, nil, true)
-        case .replayed: return (entry, .replayed, false)
-        case .late(let highest): return (entry, .late(highest: highest), false)
-        case .deviceRevoked: return (entry, .deviceRevoked, false)
-        case .extensionWithheld: return (entry, .extensionWithheld, false)
-        case .storeUnavailable: return (entry, .storeUnavailable, false)
+        case let refusal?: return (entry, refusal, false)
         // Without a record the store decides, because only this thread could insert one.
         case nil: return (entry, nil, false)
         }

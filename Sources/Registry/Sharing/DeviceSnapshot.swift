@@ -56,6 +56,19 @@ public enum CounterAcceptance: Equatable, Sendable {
     case extensionWithheld
     /// Nothing was spent.
     case storeUnavailable
+
+    /// Creates the result from the decision of the device's record.
+    init(_ outcome: CounterOutcome) {
+        self =
+            switch outcome {
+            case .committed: .pending
+            case .replayed: .replayed
+            case .late(let highest): .late(highest: highest)
+            case .deviceRevoked: .deviceRevoked
+            case .extensionWithheld: .extensionWithheld
+            case .bindingEnded, .unknown, .epochChanged, .storeUnavailable: .storeUnavailable
+            }
+    }
 }
 
 /// The number of an app id within one process. Numbers are compared and copied at no cost.

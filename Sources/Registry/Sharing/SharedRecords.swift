@@ -116,22 +116,16 @@ final class SharedRecords: Sendable {
     ///
     /// - Parameter shown: The extensions in the assertion that carries the value. Later assertions of the device must
     ///   show at least these, on any worker.
-    /// - Returns: `pending` if the value is spent. Nil if the device has no record.
+    /// - Returns: `committed` if the value is spent here. Nil if the device has no record.
     func accept(
         _ counter: UInt32, of device: DeviceID, showing shown: ShownExtensions, mode: CounterMode, hint: Int
-    ) -> CounterAcceptance? {
+    ) -> CounterOutcome? {
         records[Self.shard(of: device)].withLock { records in
             records.update(device, hint: hint) { record in
-                if record.isRevoked { return .deviceRevoked }
-                guard shown.isSuperset(of: record.shown) else { return .extensionWithheld }
-                switch record.window.accept(counter, mode: mode) {
-                case .replayed: return .replayed
-                case .late: return .late(highest: record.window.highest)
-                case .accepted:
-                    record.outstanding += 1
-                    record.shown.formUnion(shown)
-                    return .pending
-                }
+                let outcome = record.window.spend(
+                    counter, mode: mode, showing: shown, after: &record.shown, isRevoked: record.isRevoked)
+                if case .committed = outcome { record.outstanding += 1 }
+                return outcome
             }
         }
     }

@@ -180,6 +180,30 @@ public struct CounterEntry: Sendable {
     }
 }
 
+extension CounterWindow {
+    /// Decides on the counter value of an assertion by the state of its device, and spends it if it is accepted.
+    ///
+    /// - Parameters:
+    ///   - shown: The extensions in the assertion.
+    ///   - known: The extensions that the device has shown before. An accepted assertion adds to them.
+    ///   - isBound: Whether the binding of the request is active.
+    package mutating func spend(
+        _ counter: UInt32, mode: CounterMode, showing shown: ShownExtensions, after known: inout ShownExtensions,
+        isRevoked: Bool = false, isBound: Bool = true
+    ) -> CounterOutcome {
+        if isRevoked { return .deviceRevoked }
+        guard isBound else { return .bindingEnded }
+        guard shown.isSuperset(of: known) else { return .extensionWithheld }
+        switch accept(counter, mode: mode) {
+        case .replayed: return .replayed
+        case .late: return .late(highest: highest)
+        case .accepted:
+            known.formUnion(shown)
+            return .committed
+        }
+    }
+}
+
 /// The result of committing a counter value.
 public enum CounterOutcome: Equatable, Sendable {
     /// The value is spent durably. Only this outcome admits the request.

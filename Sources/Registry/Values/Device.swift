@@ -183,9 +183,12 @@ public struct RevokedCertificatePage: Equatable, Sendable {
     /// The start of the next page. Nil after the last page.
     public let next: CertificateSerial?
 
-    package init(certificates: [RevokedCertificate], next: CertificateSerial?) {
-        self.certificates = certificates
-        self.next = next
+    /// Creates a page from the certificates that were examined, sorted by serial number.
+    ///
+    /// - Parameter limit: The maximum number of examined certificates.
+    package init(_ examined: [CertificateRecord], limit: Int, at time: Int64) {
+        certificates = examined.compactMap { $0.revocation(at: time) }
+        next = examined.count == limit ? examined.last?.serial : nil
     }
 }
 

@@ -21,19 +21,6 @@ public struct InstanceRegistration: Sendable {
         self.nonce = nonce
         self.epoch = epoch
     }
-
-    /// Returns the result for a hardware key that is registered already.
-    ///
-    /// A phone cannot attest its key twice, so a client that lost the response repeats the same attestation.
-    ///
-    /// - Parameter known: The device of the hardware key.
-    package func repetition(by known: DeviceDetails) -> InitializationVerdict {
-        guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
-        guard known.bindings.isEmpty, known.device.identity == identity,
-            known.attestation?.digest == attestation.digest
-        else { return .refused(.keyRegistered) }
-        return .repeated(known)
-    }
 }
 
 public enum InitializationVerdict: Equatable, Sendable {
@@ -157,29 +144,6 @@ public struct BindingRequest: Sendable {
     /// Rows of bindings are never deleted, and each look-up of a device reads them all. The limit bounds the cost of a
     /// look-up.
     static let keyLimit = 256
-
-    /// Returns the reason to refuse the binding, apart from expiry and admission.
-    ///
-    /// - Parameters:
-    ///   - details: The device.
-    ///   - isBound: Whether the key is or was bound to any device.
-    ///   - isIssued: Whether a certificate with the serial number exists.
-    package func refusal(by details: DeviceDetails, isBound: Bool, isIssued: Bool) -> KeyBindingRefusal? {
-        guard details.device.state != .revoked else { return .deviceRevoked }
-        if isBound {
-            // A key with a scheduled end has been replaced, and cannot be renewed.
-            guard let own = details.bindings.first(where: { $0.key == key }), own.isActive, own.endsAt == nil
-            else { return .keyBound }
-        } else {
-            guard details.bindings.count < Self.keyLimit else { return .tooManyKeys }
-        }
-        guard shown.isSuperset(of: details.device.shown) else { return .extensionWithheld }
-        if isIssued { return .serialUsed }
-        if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != key {
-            return .keyMismatch
-        }
-        return nil
-    }
 }
 
 /// The admission of a pending device. A token is checked whenever one is presented, for active devices too.

@@ -2,6 +2,7 @@ import Chance
 import EventLoop
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

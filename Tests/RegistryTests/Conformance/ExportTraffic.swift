@@ -1,4 +1,5 @@
 import Chance
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -1,6 +1,7 @@
 import EventLoop
 import GRDB
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -1,5 +1,6 @@
 import EventLoop
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -18,7 +19,7 @@ struct ExportSliceTests {
         var keys: [KeyID] = []
         var pages = 0
         while let place = cursor {
-            let page = try SQLiteExporter(store).exportPage(from: place, limit: 100, until: Self.past, at: 0)
+            let page = try store.exportPage(from: place, limit: 100, until: Self.past, at: 0)
             let devices = page.records.compactMap { if case .device(let device) = $0 { device } else { nil } }
             #expect(devices.count <= 1)
             keys += devices.map(\.identity.hardwareKey)
@@ -43,7 +44,7 @@ struct ExportSliceTests {
         var cursor: ExportCursor? = .start
         var sizes: [Int] = []
         while let place = cursor {
-            let page = try SQLiteExporter(store).exportPage(from: place, limit: 256, until: .now + .seconds(60), at: 0)
+            let page = try store.exportPage(from: place, limit: 256, until: .now + .seconds(60), at: 0)
             sizes.append(page.records.reduce(0) { $0 + ExportLine.encode($1).count })
             cursor = page.next
         }
@@ -58,7 +59,7 @@ struct ExportSliceTests {
         try store.populate(1)
         #expect(store.commit(1, 7) == .committed)
         #expect(store.journalLength == 1)
-        let page = try SQLiteExporter(store).exportPage(from: .start, limit: 100, until: .now + .seconds(60), at: 0)
+        let page = try store.exportPage(from: .start, limit: 100, until: .now + .seconds(60), at: 0)
         guard case .device(let device) = page.records.last else {
             Issue.record("no device")
             return

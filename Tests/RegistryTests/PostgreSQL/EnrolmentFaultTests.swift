@@ -1,6 +1,7 @@
 import EventLoop
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

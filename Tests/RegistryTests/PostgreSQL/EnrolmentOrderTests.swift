@@ -2,6 +2,7 @@ import EventLoop
 import Foundation
 import Synchronization
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry
@@ -35,11 +36,11 @@ struct EnrolmentOrderTests {
         _ number: Int, _ database: RegistryDatabase, admission: AdmissionGrant = .open
     ) throws -> KeyBindingVerdict {
         let epoch = database.identity.epoch
-        _ = try DatabaseEnrolment(database).initialize(
+        _ = try database.initialize(
             InstanceRegistration(
                 identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                 nonce: Fixture.nonce(number), epoch: epoch), at: 1_000)
-        return try DatabaseEnrolment(database).bindKey(binding(number, epoch, admission), at: 1_000) { _ in }
+        return try database.bindKey(binding(number, epoch, admission), at: 1_000)
     }
 
     private static func binding(_ number: Int, _ epoch: RandomID, _ admission: AdmissionGrant) -> BindingRequest {
@@ -81,8 +82,8 @@ struct EnrolmentOrderTests {
                 let verdict = try Self.enrol(100 * number + index, database)
                 let details = try #require(verdict.details)
                 guard index % 5 == 0 else { continue }
-                _ = try DatabaseDevices(database).revoke(details.device.id, at: 1_001)
-                _ = try DatabaseDevices(database).restore(details.device.id, at: 1_002)
+                _ = try database.revoke(details.device.id, at: 1_001)
+                _ = try database.restore(details.device.id, at: 1_002)
             }
         }
         #expect(try place.execute("SELECT count(*) FROM change").text(0, 0) == "\(all)")
@@ -132,7 +133,7 @@ struct EnrolmentOrderTests {
         _ = try Self.database(settings)
         try atOnce(1..<7) { number in
             let database = try Self.database(settings)
-            let verdict = try DatabaseEnrolment(database).initialize(
+            let verdict = try database.initialize(
                 InstanceRegistration(
                     identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                     nonce: Fixture.nonce(1), epoch: database.identity.epoch), at: 1_000)
@@ -142,4 +143,8 @@ struct EnrolmentOrderTests {
         #expect(made.value.withLock { $0 } == 1)
         #expect(try place.execute("SELECT count(*) FROM device").text(0, 0) == "1")
     }
+}
+
+extension RegistryDatabase: OperatedStore {
+    func answer(_ command: RegistryCommand, at time: Int64) throws -> RegistryReply { try perform(command, at: time) }
 }

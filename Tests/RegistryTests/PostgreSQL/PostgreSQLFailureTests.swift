@@ -1,5 +1,6 @@
 import EventLoop
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -3,6 +3,7 @@ import EventLoop
 import Foundation
 import Glibc
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

@@ -1,6 +1,7 @@
 import Chance
 import Foundation
 import Testing
+import RegistryMemory
 import Vocabulary
 
 @testable import Registry

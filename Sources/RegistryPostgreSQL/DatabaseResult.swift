@@ -2,37 +2,8 @@ internal import CLibpq
 internal import Registry
 internal import Vocabulary
 
-/// A statement with its arguments, which is sent together with others to save round trips.
-struct DatabaseStatement {
-    let sql: String
-    let arguments: [DatabaseValue]
-
-    init(_ sql: String, _ arguments: [DatabaseValue] = []) {
-        self.sql = sql
-        self.arguments = arguments
-    }
-}
-
-/// A parameter of a statement in PostgreSQL's binary format.
-enum DatabaseValue {
-    case integer(Int64)
-    case bytes([UInt8])
-    case text(String)
-    case integers([Int64])
-    case bytesList([[UInt8]])
-    /// Integers, where nil is NULL.
-    case optionalIntegers([Int64?])
-    case optionalBytesList([[UInt8]?])
-    case texts([String?])
-    case null
-
-    static func integer(_ number: Int64?) -> DatabaseValue { number.map { .integer($0) } ?? .null }
-    static func bytes(_ bytes: [UInt8]?) -> DatabaseValue { bytes.map { .bytes($0) } ?? .null }
-    static func text(_ text: String?) -> DatabaseValue { text.map { .text($0) } ?? .null }
-    static func device(_ device: DeviceID) -> DatabaseValue { .integer(device.number) }
-    static func key(_ key: KeyID) -> DatabaseValue { .bytes(key.bytes) }
-
-    /// The encoded value. Nil is NULL.
+extension SQLValue {
+    /// The value in PostgreSQL's binary format. Nil is NULL.
     var encoded: [UInt8]? {
         switch self {
         case .integer(let number): Self.big(UInt64(bitPattern: number))
@@ -193,59 +164,23 @@ final class DatabaseResult {
         return ShownExtensions(rawValue: raw)
     }
 
-    // MARK: - Rows: columns are those of `SharedSQL`
+    /// All rows.
+    var all: [DatabaseRow] { (0..<rows).map { DatabaseRow(self, $0) } }
+}
 
-    func deviceIdentity(_ row: Int) throws -> DeviceIdentity {
-        guard let app = AppID(text(row, 2)), let platform = Platform(rawValue: text(row, 3)),
-            let environment = AttestationEnvironment(rawValue: text(row, 4)),
-            let point = PublicPoint(bytes(row, 5))
-        else { throw UnreadableRow(table: "device") }
-        return DeviceIdentity(
-            app: app, platform: platform, environment: environment, hardwareKey: try key(row, 1, "device"),
-            point: point)
+/// A row of a result.
+struct DatabaseRow: SQLRow {
+    private let result: DatabaseResult
+    private let row: Int
+
+    init(_ result: DatabaseResult, _ row: Int) {
+        self.result = result
+        self.row = row
     }
 
-    func device(_ row: Int) throws -> Device {
-        let revokedAt = try optionalInteger(row, 7)
-        let isActivated = !isNull(row, 9)
-        return Device(
-            id: try device(row, 0, "device"), identity: try deviceIdentity(row),
-            state: revokedAt != nil ? .revoked : isActivated ? .active : .pending,
-            registeredAt: try integer(row, 6), approvedAt: try optionalInteger(row, 10),
-            revokedAt: revokedAt, highestCounter: try uint32(row, 8, "counter"),
-            subject: try optionalBytes(row, 11).map { bytes in
-                guard let subject = Fingerprint(bytes) else { throw UnreadableRow(table: "device") }
-                return subject
-            }, shown: try shown(row, 12))
-    }
-
-    func binding(_ row: Int) throws -> Binding {
-        Binding(
-            key: try key(row, 0, "binding"), device: try device(row, 1, "binding"),
-            createdAt: try integer(row, 2), endedAt: try optionalInteger(row, 3),
-            endsAt: try optionalInteger(row, 4))
-    }
-
-    func attestationRecord(_ row: Int) throws -> AttestationRecord {
-        let certificateKey = try isNull(row, 1) ? nil : key(row, 1, "attestation")
-        let risk = try isNull(row, 3) ? nil : uint32(row, 3, "receipt")
-        guard let digest = Fingerprint(bytes(row, 0)),
-            let record = AttestationRecord(
-                digest: digest, certificateKey: certificateKey, receipt: optionalBytes(row, 2), riskMetric: risk,
-                systemVersion: try SystemVersion(stored: optionalText(row, 4)))
-        else { throw UnreadableRow(table: "attestation") }
-        return record
-    }
-
-    func receiptRefresh(_ row: Int) throws -> ReceiptRefresh {
-        ReceiptRefresh(
-            createdAt: try optionalInteger(row, 0), nextAt: try optionalInteger(row, 1),
-            askedAt: try optionalInteger(row, 2),
-            outcome: try optionalText(row, 3).map { text in
-                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
-                return outcome
-            }, failures: Int(try integer(row, 4)))
-    }
+    func optionalInteger(_ column: Int) throws -> Int64? { try result.optionalInteger(row, column) }
+    func optionalBytes(_ column: Int) -> [UInt8]? { result.optionalBytes(row, column) }
+    func optionalText(_ column: Int) -> String? { result.optionalText(row, column) }
 }
 
 /// An error of the database or its connection.

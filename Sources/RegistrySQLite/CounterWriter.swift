@@ -1,60 +1,114 @@
 internal import EventLoop
-internal import struct Foundation.Data
 internal import GRDB
-public import Registry
+internal import Registry
 internal import Vocabulary
 
-// Group commits of counters, the records behind them, and the fold of the journal.
-extension RegistryStore {
-    /// Decides each entry by the writer's records, and makes the accepted ones durable in one transaction.
+/// The writer of counters: records that decide on counter values, and the journal of values that are not in the
+/// counter rows yet.
+///
+/// All functions with a database are called within a transaction of it.
+final class CounterWriter {
+    private var devices: ClockCache<DeviceID, WriterRecord>
+    private var bindings: ClockCache<KeyID, WriterBinding>
+    private var journal = Journal()
+    private var round: FoldRound?
+    /// The devices whose records are ahead of their rows, without duplicates and without those of the current round.
+    private(set) var ahead: [DeviceID] = []
+    /// Values that are spent in memory but may be missing in the file.
+    private(set) var owed: [(device: DeviceID, counter: UInt32)] = []
+    private let recordLimit: Int
+    private let foldLimit: Int
+
+    init(_ options: StoreOptions) {
+        recordLimit = options.recordLimit
+        foldLimit = options.foldLimit
+        devices = ClockCache(limit: recordLimit)
+        bindings = ClockCache(limit: recordLimit)
+    }
+
+    /// The number of journal rows that are not folded yet.
+    var journalLength: Int { journal.count }
+    /// The greatest number of all changes.
+    var position: Int64 { journal.position }
+
+    /// Takes a number for a change outside the journal.
+    func advance(_ database: Database) throws { try journal.advance(database) }
+
+    /// Records a value that is spent in memory but may be missing in the file.
+    func owe(_ counter: UInt32, of device: DeviceID) { owed.append((device, counter)) }
+
+    /// Returns the spent values of a device if they are in memory.
+    func window(of device: DeviceID) -> CounterWindow? { devices.use(device)?.window }
+
+    // MARK: - Commits
+
+    /// Decides each entry by the records, and writes the accepted ones to the journal.
     ///
-    /// - Returns: An outcome for each entry, in order. After a failure it is `storeUnavailable` for all.
-    public func commit(_ batch: [CounterEntry]) -> [CounterOutcome] {
-        do throws(StoreError) {
-            return try writing { database in
-                let insertion = try DirectStatement(database, Journal.insertion)
-                return try batch.map { entry in
-                    let outcome = try decide(entry, database)
-                    if outcome == .committed { try journal.write(entry.counter, of: entry.device, insertion) }
-                    return outcome
-                }
-            }
-        } catch {
-            // A COMMIT that failed may still be durable, so all values of the batch count as spent.
-            for entry in batch { owed.append((entry.device, entry.counter)) }
-            return batch.map { _ in .storeUnavailable }
+    /// - Returns: An outcome for each entry, in order.
+    func commit(_ batch: [CounterEntry], _ epoch: RandomID, _ database: Database) throws -> [CounterOutcome] {
+        let insertion = try DirectStatement(database, Journal.insertion)
+        return try batch.map { entry in
+            let outcome = try decide(entry, epoch, database)
+            if outcome == .committed { try journal.write(entry.counter, of: entry.device, insertion) }
+            return outcome
         }
     }
 
     /// Spends a value in the writer's record if all conditions hold, and writes new extensions of the device.
-    private func decide(_ entry: CounterEntry, _ database: Database) throws -> CounterOutcome {
-        guard entry.epoch == identity.epoch else { return .epochChanged }
+    private func decide(_ entry: CounterEntry, _ epoch: RandomID, _ database: Database) throws -> CounterOutcome {
+        guard entry.epoch == epoch else { return .epochChanged }
         guard let binding = try binding(of: entry.binding, database), binding.device == entry.device else {
             return .unknown
         }
         var isAheadNow = false
         var showsMore = false
         let outcome = try update(entry.device, database) { record -> CounterOutcome in
-            if record.isRevoked { return .deviceRevoked }
-            guard binding.isActive else { return .bindingEnded }
-            guard entry.shown.isSuperset(of: record.shown) else { return .extensionWithheld }
-            switch record.spend(entry.counter, mode: entry.mode, becomesAhead: &isAheadNow) {
-            case .replayed: return .replayed
-            case .late: return .late(highest: record.window.highest)
-            case .accepted:
-                showsMore = record.add(entry.shown)
-                return .committed
-            }
+            let before = record.shown
+            let outcome = record.window.spend(
+                entry.counter, mode: entry.mode, showing: entry.shown, after: &record.shown,
+                isRevoked: record.isRevoked, isBound: binding.isActive)
+            guard case .committed = outcome else { return outcome }
+            isAheadNow = record.addRow()
+            showsMore = record.shown != before
+            return outcome
         }
         if showsMore { try write(entry.shown, of: entry.device, database) }
         if isAheadNow { ahead.append(entry.device) }
         return outcome ?? .unknown
     }
 
-    /// Folds journal rows into counter rows in one transaction of about 5 ms.
+    /// Spends a value that a rule has accepted, and adds the extensions of its assertion.
+    func spend(_ counter: UInt32, of device: DeviceID, showing shown: ShownExtensions, _ database: Database) throws {
+        var becomesAhead = false
+        _ = try update(device, database) { record in
+            _ = record.window.accept(counter, mode: .unspent)
+            becomesAhead = record.addRow()
+        }
+        if becomesAhead { ahead.append(device) }
+        try journal.write(counter, of: device, try DirectStatement(database, Journal.insertion))
+        try add(shown, to: device, database)
+    }
+
+    /// Applies writes that are in the file to the records.
+    func apply(_ writes: [StoreWrite]) {
+        for write in writes {
+            switch write {
+            case .endBinding(let key, _, _), .expireBinding(let key, _): bindings.update(key) { $0.isActive = false }
+            case .revoke(let device, _): devices.update(device) { $0.isRevoked = true }
+            case .restore(let device, _): devices.update(device) { $0.isRevoked = false }
+            case .keepReceipt(let device, _, let riskMetric, _): devices.update(device) { $0.riskMetric = riskMetric }
+            default: break
+            }
+        }
+    }
+
+    // MARK: - Folding
+
+    /// Folds journal rows into counter rows in one transaction.
     ///
+    /// - Parameter writing: Runs a function in a transaction.
     /// - Returns: Whether there are more rows.
-    public func fold() throws(StoreError) -> Bool {
+    func fold<Failure>(_ writing: ((Database) throws -> Void) throws(Failure) -> Void) throws(Failure) -> Bool {
         guard let last = journal.last else { return false }
         var round = round ?? beginRound(through: last)
         let deadline = Instant.now + Self.foldTime
@@ -77,7 +131,7 @@ extension RegistryStore {
         var rows = 0
         var pages = 0
         var page: Int64 = -1
-        while rows < options.foldLimit, pages < Self.pageLimit, Instant.now < deadline, let device = round.takeDevice()
+        while rows < foldLimit, pages < Self.pageLimit, Instant.now < deadline, let device = round.takeDevice()
         {
             let window = try update(device, database) { record -> CounterWindow? in
                 // The window contains all values of the device, those of later journal rows too.
@@ -116,7 +170,7 @@ extension RegistryStore {
     /// Calls `body` with the record of a device in place.
     ///
     /// - Returns: nil if there is no such device.
-    func update<Result>(
+    private func update<Result>(
         _ device: DeviceID, _ database: Database, _ body: (inout WriterRecord) -> Result
     ) throws -> Result? {
         if devices.slot(of: device) == nil {
@@ -135,17 +189,14 @@ extension RegistryStore {
                 LEFT JOIN receipt ON receipt.device = device.id WHERE device.id = ?
                 """)
         guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
-        guard let window = CounterWindow(highest: row[1], bits: [UInt8](row[2] as Data)) else {
-            throw UnreadableRow(table: "device")
-        }
         return WriterRecord(
-            isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]), riskMetric: row[4])
+            isRevoked: row[0], window: try row.window(1, 2), shown: try row.shown(3), riskMetric: row[4])
     }
 
     /// Returns the writer's record of an mTLS key.
     ///
     /// - Returns: nil if the key was never bound.
-    func binding(of key: KeyID, _ database: Database) throws -> WriterBinding? {
+    private func binding(of key: KeyID, _ database: Database) throws -> WriterBinding? {
         if let known = bindings.use(key) { return known }
         let statement = try database.cachedStatement(sql: "SELECT device, ended_at IS NULL FROM binding WHERE key = ?")
         guard let row = try Row.fetchOne(statement, arguments: [key.blob]) else { return nil }
@@ -155,8 +206,29 @@ extension RegistryStore {
         return binding
     }
 
+    /// Returns the device that an mTLS key was bound to.
+    ///
+    /// - Returns: nil if the key was never bound.
+    func find(_ key: KeyID, _ database: Database) throws -> FoundDevice? {
+        guard let binding = try binding(of: key, database) else { return nil }
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT \(SQLColumns.device), os_version FROM \(SQLColumns.deviceTables)
+                LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
+                """)
+        guard let row = try Row.fetchOne(statement, arguments: [binding.device.number]),
+            let record = try update(binding.device, database, { $0 })
+        else { throw UnreadableRow(table: "binding") }
+        return FoundDevice(
+            id: binding.device, identity: try row.deviceIdentity(), isRevoked: record.isRevoked,
+            isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
+            systemVersion: try row.systemVersion(13))
+    }
+
+    // MARK: - Opening
+
     /// Builds the records that are ahead of their rows.
-    func loadJournal(_ database: Database) throws {
+    func load(_ database: Database) throws {
         round = nil
         ahead = []
         // A local variable is used, because `update` changes the object.
@@ -173,19 +245,38 @@ extension RegistryStore {
     /// - Returns: Whether there is such a device.
     @discardableResult
     private func replay(_ counter: UInt32, of device: DeviceID, _ database: Database) throws -> Bool {
-        let wasAhead = try update(device, database) { record in
-            defer { record.isAhead = true }
+        let isAheadNow = try update(device, database) { record in
             // The value was accepted before. Values below the window count as spent.
             _ = record.window.accept(counter, mode: .unspent)
-            record.unfolded += 1
-            return record.isAhead
+            return record.addRow()
         }
-        if wasAhead == false { ahead.append(device) }
-        return wasAhead != nil
+        if isAheadNow == true { ahead.append(device) }
+        return isAheadNow != nil
+    }
+
+    /// Reads the file again after a failure. Values that are spent in memory stay spent, whatever the file contains, and
+    /// are written.
+    ///
+    /// - Parameter transaction: Runs a function in a transaction.
+    func reload(_ transaction: ((Database) throws -> Void) throws -> Void) throws {
+        let floor = devices
+        do {
+            try transaction { database in
+                devices = ClockCache(limit: recordLimit)
+                bindings.removeAll { _ in true }
+                try load(database)
+                try raise(to: floor, database)
+                try payOwed(database)
+            }
+            owed = []
+        } catch {
+            devices = floor
+            throw error
+        }
     }
 
     /// Adds the values that were spent in memory before the file was reopened to the records and their rows.
-    func raise(to floor: ClockCache<DeviceID, WriterRecord>, _ database: Database) throws {
+    private func raise(to floor: ClockCache<DeviceID, WriterRecord>, _ database: Database) throws {
         let statement = try DirectStatement(database, Self.windowUpdate)
         for (device, known) in floor.entries {
             let raised = try update(device, database) { record -> CounterWindow? in
@@ -198,20 +289,8 @@ extension RegistryStore {
         }
     }
 
-    /// Adds extensions to a device's record and row.
-    func add(_ shown: ShownExtensions, to device: DeviceID, _ database: Database) throws {
-        if try update(device, database, { $0.add(shown) }) == true { try write(shown, of: device, database) }
-    }
-
-    /// Adds extensions of a record to the device's row.
-    func write(_ shown: ShownExtensions, of device: DeviceID, _ database: Database) throws {
-        let statement = try database.cachedStatement(
-            sql: "UPDATE device SET shown_extensions = shown_extensions | ? WHERE id = ?")
-        try statement.execute(arguments: [shown.rawValue, device.number])
-    }
-
     /// Writes the values that may be missing in the file.
-    func payOwed(_ database: Database) throws {
+    private func payOwed(_ database: Database) throws {
         let statement = try DirectStatement(database, Journal.insertion)
         for value in owed {
             if try replay(value.counter, of: value.device, database) {
@@ -220,31 +299,24 @@ extension RegistryStore {
         }
     }
 
-    /// Returns the device that an mTLS key was bound to.
-    ///
-    /// - Returns: nil if the key was never bound.
-    func find(_ key: KeyID) throws(StoreError) -> FoundDevice? {
-        try read { database in
-            guard let binding = try binding(of: key, database) else { return nil }
-            let statement = try database.cachedStatement(
-                sql: """
-                    SELECT \(SharedSQL.deviceColumns), os_version FROM \(SharedSQL.deviceTables)
-                    LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
-                    """)
-            guard let row = try Row.fetchOne(statement, arguments: [binding.device.number]),
-                let record = try update(binding.device, database, { $0 })
-            else { throw UnreadableRow(table: "binding") }
-            return FoundDevice(
-                id: binding.device, identity: try row.deviceIdentity(), isRevoked: record.isRevoked,
-                isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
-                systemVersion: try SystemVersion(stored: row[13]))
-        }
+    // MARK: - Rows
+
+    /// Adds extensions to a device's record and row.
+    private func add(_ shown: ShownExtensions, to device: DeviceID, _ database: Database) throws {
+        if try update(device, database, { $0.add(shown) }) == true { try write(shown, of: device, database) }
     }
 
-    static let windowUpdate = "UPDATE counter SET highest = ?, bits = ? WHERE device = ?"
+    /// Adds extensions of a record to the device's row.
+    private func write(_ shown: ShownExtensions, of device: DeviceID, _ database: Database) throws {
+        let statement = try database.cachedStatement(
+            sql: "UPDATE device SET shown_extensions = shown_extensions | ? WHERE id = ?")
+        try statement.execute(arguments: [shown.rawValue, device.number])
+    }
+
+    private static let windowUpdate = "UPDATE counter SET highest = ?, bits = ? WHERE device = ?"
 
     /// Writes a window to its row with the statement `windowUpdate`.
-    func write(_ window: CounterWindow, of device: DeviceID, _ statement: DirectStatement) throws {
+    private func write(_ window: CounterWindow, of device: DeviceID, _ statement: DirectStatement) throws {
         try statement.run(Int64(window.highest), window.bits, device.number)
     }
 }
@@ -272,17 +344,13 @@ struct WriterRecord {
         return !self.shown.isSuperset(of: shown)
     }
 
-    /// Spends a value that is then written to the journal.
+    /// Counts a journal row of the device.
     ///
-    /// - Parameter becomesAhead: Set if the record was not ahead of the device's row before.
-    mutating func spend(_ value: UInt32, mode: CounterMode, becomesAhead: inout Bool) -> CounterVerdict {
-        let verdict = window.accept(value, mode: mode)
-        if verdict == .accepted {
-            unfolded += 1
-            becomesAhead = !isAhead
-            isAhead = true
-        }
-        return verdict
+    /// - Returns: Whether the record was not ahead of the device's row before.
+    mutating func addRow() -> Bool {
+        defer { isAhead = true }
+        unfolded += 1
+        return !isAhead
     }
 }
 

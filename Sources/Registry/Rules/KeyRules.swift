@@ -1,0 +1,165 @@
+internal import Vocabulary
+
+/// The rules of initialization and key binding. Times are in seconds since 1970-01-01T00:00:00Z.
+enum KeyRules {
+    typealias Rule = StoreRule<RegistryReply>
+
+    /// Registers a pending device for an attestation, and spends its nonce.
+    static func initialize(_ request: InstanceRegistration, at time: Int64) -> Rule {
+        let key = request.identity.hardwareKey
+        var look = StoreLook(.hardwareKey(key))
+        look.hardwareKey = key
+        look.nonce = request.nonce
+        // Devices without a binding are not announced, so this does not wait for transactions that announce a change.
+        return Rule(look: look, isExclusive: false) { facts in
+            func refused(_ refusal: InitializationRefusal) -> StoreDecision<RegistryReply> {
+                StoreDecision(reply: .initialization(.refused(refusal)))
+            }
+            guard facts.state.identity.epoch == request.epoch else { return refused(.epochChanged) }
+            let nonce = facts.condition(of: request.nonce, .nonce, at: time)
+            guard nonce != .expired else { return refused(.nonceExpired) }
+            // This comes before the use of the nonce, because a repeated request has used it.
+            if let known = facts.device {
+                return StoreDecision(reply: .initialization(repetition(of: known, by: request)))
+            }
+            guard !facts.isHardwareKeyBarred else { return refused(.deviceRevoked) }
+            guard nonce != .used else { return refused(.nonceUsed) }
+            return StoreDecision(
+                [.insert(device(for: request, at: time)), .use(request.nonce, .nonce)], reading: [.hardwareKey(key)]
+            ) { .initialization(.registered($0[0])) }
+        }
+    }
+
+    /// Binds an mTLS key to the device of a hardware key. Spends the nonce, the assertion's counter value and the
+    /// presented token.
+    static func bindKey(_ request: BindingRequest, at time: Int64) -> Rule {
+        var look = StoreLook(.hardwareKey(request.hardwareKey))
+        look.counter = true
+        look.bindingKey = request.key
+        look.nonce = request.nonce
+        look.serial = request.serial
+        if case .token(let token, let subject) = request.admission {
+            look.token = token
+            look.subjects = [subject]
+        }
+        return Rule(look: look) { facts in
+            func refused(_ refusal: KeyBindingRefusal) -> StoreDecision<RegistryReply> {
+                StoreDecision(reply: .keyBinding(.refused(refusal)))
+            }
+            guard facts.state.identity.epoch == request.epoch else { return refused(.epochChanged) }
+            guard let details = facts.device, var window = facts.window else { return refused(.deviceUnknown) }
+            if let refusal = refusal(of: request, facts, details, at: time) { return refused(refusal) }
+            switch window.accept(request.counter, mode: request.mode) {
+            case .replayed: return refused(.counterReplayed)
+            case .late: return refused(.counterLate)
+            case .accepted: break
+            }
+            let (writes, kind) = writes(for: request, details, window, at: time)
+            return StoreDecision(writes, reading: [.id(details.device.id)]) { .keyBinding(.bound($0[0], kind)) }
+        }
+    }
+
+    // MARK: - Initialization
+
+    /// Returns the device to be inserted.
+    private static func device(for request: InstanceRegistration, at time: Int64) -> ExportedDevice {
+        let attestation = request.attestation
+        return ExportedDevice(
+            identity: request.identity, registeredAt: time, shown: request.shown, window: CounterWindow(), bindings: [],
+            attestation: ExportedAttestation(
+                digest: attestation.digest, certificateKey: attestation.certificateKey,
+                systemVersion: attestation.systemVersion),
+            receipt: attestation.receipt.map {
+                // The receipt is due at once. The refresher finds the right time for a request.
+                ExportedReceipt(
+                    content: $0, riskMetric: attestation.riskMetric,
+                    refresh: ReceiptRefresh(createdAt: nil, nextAt: time, askedAt: nil, outcome: nil, failures: 0))
+            })
+    }
+
+    /// Returns the result for a hardware key that is registered already.
+    ///
+    /// A phone cannot attest its key twice, so a client that lost the response repeats the same attestation.
+    private static func repetition(
+        of known: DeviceDetails, by request: InstanceRegistration
+    ) -> InitializationVerdict {
+        guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
+        guard known.bindings.isEmpty, known.device.identity == request.identity,
+            known.attestation?.digest == request.attestation.digest
+        else { return .refused(.keyRegistered) }
+        return .repeated(known)
+    }
+
+    // MARK: - Key binding
+
+    /// Returns the reason to refuse the binding, apart from its counter.
+    private static func refusal(
+        of request: BindingRequest, _ facts: StoreFacts, _ details: DeviceDetails, at time: Int64
+    ) -> KeyBindingRefusal? {
+        switch facts.condition(of: request.nonce, .nonce, at: time) {
+        case .expired: return .nonceExpired
+        case .used: return .nonceUsed
+        case .unused: break
+        }
+        guard details.device.state != .revoked else { return .deviceRevoked }
+        if facts.isBindingKeyTaken {
+            // A key with a scheduled end has been replaced, and cannot be renewed.
+            guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
+            else { return .keyBound }
+        } else {
+            guard details.bindings.count < BindingRequest.keyLimit else { return .tooManyKeys }
+        }
+        guard request.shown.isSuperset(of: details.device.shown) else { return .extensionWithheld }
+        if facts.isSerialIssued { return .serialUsed }
+        if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != request.key {
+            return .keyMismatch
+        }
+        return refusal(of: request.admission, facts, details.device, at: time)
+    }
+
+    private static func refusal(
+        of admission: AdmissionGrant, _ facts: StoreFacts, _ device: Device, at time: Int64
+    ) -> KeyBindingRefusal? {
+        let isPending = device.state == .pending
+        switch admission {
+        case .open: return nil
+        case .approval: return isPending && device.approvedAt == nil ? .awaitingApproval : nil
+        case .earlier: return isPending ? .admissionRequired : nil
+        // A presented token is checked even if the device is active.
+        case .token(let token, let subject):
+            switch facts.condition(of: token, .token, at: time) {
+            case .expired: return .tokenExpired
+            case .used: return .tokenUsed
+            case .unused: break
+            }
+            if facts.barredSubjects.contains(subject) { return .subjectRevoked }
+            if let known = device.subject, known != subject { return .subjectMismatch }
+            return nil
+        }
+    }
+
+    /// Returns the writes of an accepted binding.
+    private static func writes(
+        for request: BindingRequest, _ details: DeviceDetails, _ window: CounterWindow, at time: Int64
+    ) -> ([StoreWrite], KeyBindingKind) {
+        let device = details.device
+        var writes: [StoreWrite] = [
+            .spend(request.counter, of: device.id, window, device.shown.union(request.shown)),
+            .use(request.nonce, .nonce),
+        ]
+        if case .token(let token, let subject) = request.admission {
+            writes += [.use(token, .token), .setSubject(subject, of: device.id)]
+        }
+        let kind: KeyBindingKind
+        if details.bindings.contains(where: { $0.key == request.key }) {
+            kind = .renewal
+        } else {
+            kind = details.bindings.isEmpty ? .first : .rotation
+            if kind == .rotation { writes.append(.scheduleEnds(of: device.id, at: time + request.overlap)) }
+            writes.append(.bind(request.key, to: device.id, at: time))
+        }
+        writes.append(.issue(request.serial, for: request.key, until: request.notAfter))
+        if device.state == .pending { writes.append(.activate(device.id, at: time)) }
+        return (writes, kind)
+    }
+}

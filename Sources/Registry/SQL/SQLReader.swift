@@ -1,0 +1,338 @@
+package import Vocabulary
+
+/// The reading side of a store in SQL.
+package protocol SQLReader {
+    associatedtype Row: SQLRow
+
+    /// Runs queries on one state of the store, in one round trip if it can.
+    func rows(_ statements: [SQLStatement]) throws -> [[Row]]
+
+    /// Returns queries for the rows whose key is one of these.
+    ///
+    /// - Parameter sql: A query that ends with the column of the key.
+    static func statements(_ sql: String, anyOf keys: [KeyID]) -> [SQLStatement]
+
+    /// The clause that keeps read rows from changing until the transaction ends. Empty if nothing else changes them.
+    static var locking: String { get }
+
+    /// Returns the spent values of a device in memory, which may be ahead of its row. Nil if they are not in memory.
+    func window(of device: DeviceID) -> CounterWindow?
+}
+
+extension SQLReader {
+    // MARK: - Facts
+
+    /// Looks up the facts for a rule.
+    package func facts(_ look: StoreLook) throws -> StoreFacts {
+        let plan = plan(for: look)
+        let answers = try rows(plan.map(\.statement))
+        guard let row = answers[0].first else { throw UnreadableRow(table: "store") }
+        var facts = StoreFacts(state: try row.storeState())
+        for (step, rows) in zip(plan, answers) { try step.read(rows, &facts) }
+        if let device = look.device {
+            facts.device = try deviceDetails(answers[1..<(1 + Self.details(of: device).count)])
+            if look.counter, let id = facts.device?.device.id, let known = window(of: id) { facts.window = known }
+        }
+        return facts
+    }
+
+    private typealias Step = (statement: SQLStatement, read: ([Row], inout StoreFacts) throws -> Void)
+
+    /// Returns the queries with the readers of their results. The first query is for the state of the store, and those
+    /// for the device follow.
+    private func plan(for look: StoreLook) -> [Step] {
+        var plan: [Step] = []
+        func add(
+            _ sql: String, _ arguments: [SQLValue] = [], _ read: @escaping ([Row], inout StoreFacts) throws -> Void
+        ) {
+            plan.append((SQLStatement(sql, arguments), read))
+        }
+        add(
+            "SELECT id, epoch, epoch_number, nonces_removed, tokens_removed, revocation_list FROM store"
+        ) { _, _ in }
+        if let device = look.device {
+            plan += Self.steps(Self.details(of: device)) { _, _ in }
+            if look.counter {
+                let (number, argument) = Self.number(of: device)
+                add("SELECT highest, bits FROM counter WHERE device = \(number) \(Self.locking)", [argument]) {
+                    $1.window = try $0.first?.window(0, 1)
+                }
+            }
+        }
+        if let key = look.bindingKey {
+            add(
+                """
+                SELECT key FROM binding WHERE key = $1
+                UNION ALL SELECT key FROM barred_key WHERE key = $1 AND kind = 'mtls'
+                """, [.key(key)]) { $1.isBindingKeyTaken = !$0.isEmpty }
+        }
+        if let key = look.hardwareKey {
+            add("SELECT key FROM barred_key WHERE key = $1 AND kind = 'hardware'", [.key(key)]) {
+                $1.isHardwareKeyBarred = !$0.isEmpty
+            }
+        }
+        if let nonce = look.nonce {
+            add("SELECT id FROM used_nonce WHERE id = $1", [.bytes(nonce.id.bytes)]) { $1.isNonceUsed = !$0.isEmpty }
+        }
+        if let token = look.token {
+            add("SELECT id FROM used_token WHERE id = $1", [.bytes(token.id.bytes)]) { $1.isTokenUsed = !$0.isEmpty }
+        }
+        if let serial = look.serial {
+            add("SELECT serial FROM issued_certificate WHERE serial = $1", [.bytes(serial.bytes)]) {
+                $1.isSerialIssued = !$0.isEmpty
+            }
+        }
+        for subject in look.subjects {
+            add("SELECT subject FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)]) {
+                if !$0.isEmpty { $1.barredSubjects.insert(subject) }
+            }
+            add("SELECT id FROM device WHERE subject = $1 AND revoked_at IS NULL ORDER BY id", [.bytes(subject.bytes)])
+            { $1.devicesOfSubject[subject] = try $0.map { try $0.device(0, "device") } }
+        }
+        if let due = look.due {
+            plan.append((Self.statement(for: due), { $1.due = try $0.map { try $0.dueRow(due.rows) } }))
+        }
+        return plan + Self.plan(hardwareKeys: look.hardwareKeys) + Self.plan(bindingKeys: look.bindingKeys)
+    }
+
+    private static func plan(hardwareKeys keys: [KeyID]) -> [Step] {
+        let devices = statements("SELECT hardware_key, id, revoked_at FROM device WHERE hardware_key", anyOf: keys)
+        let barred = statements("SELECT key FROM barred_key WHERE kind = 'hardware' AND key", anyOf: keys)
+        return steps(devices) { rows, facts in
+            for row in rows {
+                let isRevoked = try row.optionalInteger(2) != nil
+                facts.devices[try row.key(0, "device")] = (try row.device(1, "device"), isRevoked)
+            }
+        } + steps(barred) { rows, facts in
+            for row in rows { facts.barredKeys[.hardware, default: []].insert(try row.key(0, "barred_key")) }
+        }
+    }
+
+    private static func plan(bindingKeys keys: [KeyID]) -> [Step] {
+        let bindings = statements("SELECT \(SQLColumns.binding) FROM binding WHERE key", anyOf: keys)
+        let barred = statements("SELECT key FROM barred_key WHERE kind = 'mtls' AND key", anyOf: keys)
+        return steps(bindings) { rows, facts in
+            for row in rows { facts.bindings[try row.key(0, "binding")] = try row.binding() }
+        } + steps(barred) { rows, facts in
+            for row in rows { facts.barredKeys[.mTLS, default: []].insert(try row.key(0, "barred_key")) }
+        }
+    }
+
+    private static func steps(
+        _ statements: [SQLStatement], _ read: @escaping ([Row], inout StoreFacts) throws -> Void
+    ) -> [Step] {
+        statements.map { ($0, read) }
+    }
+
+    private static func statement(for due: StoreLook.Due) -> SQLStatement {
+        let sql =
+            switch due.rows {
+            case .receipts:
+                """
+                SELECT next_at, receipt.device, revoked_at FROM receipt JOIN device ON device.id = receipt.device
+                WHERE next_at <= $1 ORDER BY next_at, receipt.device LIMIT $2
+                """
+            case .bindings:
+                """
+                SELECT ends_at, device, key FROM binding
+                WHERE ends_at IS NOT NULL AND ended_at IS NULL AND ends_at <= $1 ORDER BY ends_at LIMIT $2
+                """
+            case .used(let kind):
+                "SELECT expires_at FROM \(SQLWrites.table(of: kind)) WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2"
+            case .certificates:
+                "SELECT not_after FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2"
+            }
+        return SQLStatement(sql, [.integer(due.time), .integer(Int64(due.limit))])
+    }
+
+    // MARK: - Devices
+
+    /// Returns the queries for the details of a device, which `deviceDetails` reads.
+    package static func details(of device: DeviceSelector) -> [SQLStatement] {
+        let (number, argument) = number(of: device)
+        return [
+            "SELECT \(SQLColumns.device) FROM \(SQLColumns.deviceTables) WHERE device.id = \(number)",
+            "SELECT \(SQLColumns.binding) FROM binding WHERE device = \(number) ORDER BY created_at, key",
+            """
+            SELECT \(SQLColumns.attestation) FROM \(SQLColumns.attestationTables)
+            WHERE attestation.device = \(number)
+            """,
+            "SELECT \(SQLColumns.receipt) FROM receipt WHERE device = \(number)",
+        ].map { SQLStatement($0, [argument]) }
+    }
+
+    /// Returns an expression for the number of a device.
+    private static func number(of device: DeviceSelector) -> (sql: String, argument: SQLValue) {
+        switch device {
+        case .id(let id): ("$1", .device(id))
+        case .hardwareKey(let key): ("(SELECT id FROM device WHERE hardware_key = $1)", .key(key))
+        case .binding(let key): ("(SELECT device FROM binding WHERE key = $1)", .key(key))
+        }
+    }
+
+    /// Reads the results of `details(of:)`.
+    ///
+    /// - Returns: nil if there is no such device.
+    package func deviceDetails(_ answers: ArraySlice<[Row]>) throws -> DeviceDetails? {
+        let answers = Array(answers)
+        guard let row = answers[0].first else { return nil }
+        return DeviceDetails(
+            device: try device(row), bindings: try answers[1].map { try $0.binding() },
+            attestation: try answers[2].first?.attestationRecord(), refresh: try answers[3].first?.receiptRefresh())
+    }
+
+    /// Returns the details of devices that exist.
+    package func existing(_ devices: [DeviceSelector]) throws -> [DeviceDetails] {
+        try existing(try rows(devices.flatMap { Self.details(of: $0) }), devices.count)
+    }
+
+    /// Reads the results of `details(of:)` for several devices that exist.
+    package func existing(_ answers: [[Row]], _ count: Int) throws -> [DeviceDetails] {
+        let each = count == 0 ? 0 : answers.count / count
+        return try (0..<count).map { index in
+            guard let details = try deviceDetails(answers[(index * each)..<((index + 1) * each)]) else {
+                throw StoreError.deviceUnknown
+            }
+            return details
+        }
+    }
+
+    private func device(_ row: Row) throws -> Device {
+        try row.device(highest: window(of: try row.device(0, "device"))?.highest)
+    }
+
+    // MARK: - Operations that only read
+
+    /// Performs an operation without a rule, except an export.
+    ///
+    /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    package func reply(to command: RegistryCommand, at time: Int64) throws -> RegistryReply {
+        switch command {
+        case .list(let after, let limit): return .devices(try devices("", after, limit))
+        case .listPending(let after, let limit):
+            return .devices(try devices("AND activated_at IS NULL AND revoked_at IS NULL", after, limit))
+        case .show(let selector):
+            if let details = try deviceDetails(rows(Self.details(of: selector))[...]) { return .device(details) }
+            if case .binding = selector { throw StoreError.bindingUnknown }
+            throw StoreError.deviceUnknown
+        case .count(let after, let limit): return .count(try count(after, limit))
+        case .listRevokedCertificates(let after, let limit):
+            return .revokedCertificates(try revokedCertificates(after, limit, at: time))
+        case .receiptFigures(let ceilings, let due): return .receiptFigures(try receiptFigures(ceilings, at: due))
+        default: preconditionFailure("an operation with a rule, or an export")
+        }
+    }
+
+    private func devices(_ condition: String, _ after: DeviceID?, _ limit: Int) throws -> [Device] {
+        try rows(
+            """
+            SELECT \(SQLColumns.device) FROM \(SQLColumns.deviceTables)
+            WHERE device.id > $1 \(condition) ORDER BY device.id LIMIT $2
+            """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))]
+        ).map { try device($0) }
+    }
+
+    private func count(_ after: DeviceID?, _ limit: Int) throws -> DeviceCount {
+        let row = try rows(
+            """
+            SELECT count(*), coalesce(sum(CASE WHEN revoked_at IS NOT NULL THEN 1 ELSE 0 END), 0),
+                coalesce(sum(CASE WHEN revoked_at IS NULL AND activated_at IS NULL THEN 1 ELSE 0 END), 0), max(id)
+            FROM (SELECT id, revoked_at, activated_at FROM device WHERE id > $1 ORDER BY id LIMIT $2) AS looked_at
+            """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))]
+        ).first
+        guard let row else { throw UnreadableRow(table: "device") }
+        return DeviceCount(
+            all: Int(try row.integer(0)), revoked: Int(try row.integer(1)), pending: Int(try row.integer(2)),
+            last: try row.optionalInteger(3).flatMap(DeviceID.init), limit: limit)
+    }
+
+    /// Returns the revoked ones in a page of certificates. A certificate is revoked with its device or by the end of
+    /// its binding.
+    private func revokedCertificates(
+        _ after: CertificateSerial?, _ limit: Int, at time: Int64
+    ) throws -> RevokedCertificatePage {
+        let certificates = try rows(
+            """
+            SELECT serial, not_after, revoked_at, ended_at, ends_at
+            FROM (SELECT * FROM issued_certificate WHERE serial > $1 ORDER BY serial LIMIT $2) AS page
+            JOIN binding ON binding.key = page.binding JOIN device ON device.id = binding.device
+            ORDER BY serial
+            """, [.bytes(after?.bytes ?? []), .integer(Int64(max(0, limit)))]
+        ).map { try $0.certificateRecord() }
+        return RevokedCertificatePage(certificates, limit: limit, at: time)
+    }
+
+    private func receiptFigures(
+        _ ceilings: [(app: AppID, highest: UInt32)], at time: Int64
+    ) throws -> ReceiptFigures {
+        let counts = ceilings.map { app, highest in
+            // The inner limit bounds the work if other apps have many devices.
+            SQLStatement(
+                """
+                SELECT count(*) FROM (SELECT device FROM receipt WHERE risk_metric > $1 LIMIT $2) AS risky
+                JOIN device ON device.id = risky.device WHERE app = $3 AND revoked_at IS NULL
+                """,
+                [.integer(Int64(highest)), .integer(Int64(ReceiptFigures.countLimit)), .text(app.description)])
+        }
+        let oldest = SQLStatement("SELECT min(next_at) FROM receipt WHERE next_at <= $1", [.integer(time)])
+        let numbers = try rows(counts + [oldest]).map { try $0.first?.optionalInteger(0) }
+        return ReceiptFigures(
+            aboveCeiling: numbers.dropLast().map { Int(($0 ?? nil) ?? 0) }, oldestDue: numbers.last.flatMap { $0 })
+    }
+
+    private func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [Row] {
+        try rows([SQLStatement(sql, arguments)])[0]
+    }
+
+    // MARK: - Exports
+
+    /// Reads rows of a section after the devices.
+    ///
+    /// - Returns: The records and the start of the next page.
+    package func exportRows(
+        after cursor: ExportCursor, limit: Int
+    ) throws -> (records: [ExportRecord], next: ExportCursor?) {
+        let (sql, after): (String, [SQLValue]) =
+            switch cursor.section {
+            case .devices: preconditionFailure("devices are read by another query")
+            case .certificates:
+                (
+                    "SELECT serial, binding, not_after FROM issued_certificate WHERE serial > $1 ORDER BY serial LIMIT $2",
+                    [.bytes(cursor.after)]
+                )
+            case .usedTokens:
+                ("SELECT id, expires_at FROM used_token WHERE id > $1 ORDER BY id LIMIT $2", [.bytes(cursor.after)])
+            case .revokedSubjects:
+                (
+                    "SELECT subject, revoked_at FROM revoked_subject WHERE subject > $1 ORDER BY subject LIMIT $2",
+                    [.bytes(cursor.after)]
+                )
+            case .barredKeys:
+                (
+                    """
+                    SELECT key, kind, barred_at FROM barred_key WHERE (key, kind) > ($1, $2)
+                    ORDER BY key, kind LIMIT $3
+                    """, [.bytes(cursor.barred.key), .text(cursor.barred.kind)]
+                )
+            }
+        let rows = try rows(sql, after + [.integer(Int64(limit))])
+        let records = try rows.map { try $0.exportRecord(cursor.section) }
+        guard rows.count == limit, let last = rows.last else {
+            return (records, ExportCursor(behind: cursor.section))
+        }
+        var place = try last.bytes(0)
+        if case .barredKey(let barred)? = records.last { place = barred.place }
+        return (records, ExportCursor(section: cursor.section, after: place))
+    }
+
+    /// Reads the head of an export.
+    ///
+    /// - Parameter time: The time of the export, in seconds since 1970-01-01T00:00:00Z.
+    package func exportHead(at time: Int64) throws -> ExportHead {
+        let row = try rows("SELECT id, revocation_list, tokens_removed, secret_check FROM store", []).first
+        guard let row, let id = RandomID(try row.bytes(0)) else { throw UnreadableRow(table: "store") }
+        return ExportHead(
+            time: time, store: id, revocationList: try row.integer(1), tokensRemoved: try row.integer(2),
+            secretCheck: try row.optionalBytes(3).flatMap(Fingerprint.init))
+    }
+}

@@ -1,0 +1,249 @@
+package import Vocabulary
+
+/// A statement that SQLite and PostgreSQL understand alike. Its parameters are $1, $2 and so on, in the order of their
+/// first appearance.
+package struct SQLStatement {
+    package let sql: String
+    package let arguments: [SQLValue]
+
+    package init(_ sql: String, _ arguments: [SQLValue] = []) {
+        self.sql = sql
+        self.arguments = arguments
+    }
+}
+
+/// An argument of a statement.
+package enum SQLValue {
+    case integer(Int64)
+    case bytes([UInt8])
+    case text(String)
+    case null
+    // Lists, which SQLite does not have. Nil is NULL.
+    case integers([Int64])
+    case bytesList([[UInt8]])
+    case optionalIntegers([Int64?])
+    case optionalBytesList([[UInt8]?])
+    case texts([String?])
+
+    package static func integer(_ number: Int64?) -> SQLValue { number.map { .integer($0) } ?? .null }
+    package static func bytes(_ bytes: [UInt8]?) -> SQLValue { bytes.map { .bytes($0) } ?? .null }
+    package static func text(_ text: String?) -> SQLValue { text.map { .text($0) } ?? .null }
+    package static func device(_ device: DeviceID) -> SQLValue { .integer(device.number) }
+    package static func key(_ key: KeyID) -> SQLValue { .bytes(key.bytes) }
+}
+
+/// An error for a row that violates the schema, because the store is damaged or was written by another program.
+package struct UnreadableRow: Error {
+    package let table: StaticString
+
+    package init(table: StaticString) {
+        self.table = table
+    }
+}
+
+/// A row of a query. Columns are numbered from 0. Values are nil for NULL.
+package protocol SQLRow {
+    func optionalInteger(_ column: Int) throws -> Int64?
+    func optionalBytes(_ column: Int) throws -> [UInt8]?
+    func optionalText(_ column: Int) throws -> String?
+}
+
+extension SQLRow {
+    package func integer(_ column: Int) throws -> Int64 {
+        guard let number = try optionalInteger(column) else { throw UnreadableRow(table: "of a query") }
+        return number
+    }
+
+    package func bytes(_ column: Int) throws -> [UInt8] { try optionalBytes(column) ?? [] }
+
+    func text(_ column: Int) throws -> String { try optionalText(column) ?? "" }
+
+    package func uint32(_ column: Int, _ table: StaticString) throws -> UInt32 {
+        guard let number = UInt32(exactly: try integer(column)) else { throw UnreadableRow(table: table) }
+        return number
+    }
+
+    func optionalUInt32(_ column: Int, _ table: StaticString) throws -> UInt32? {
+        try optionalInteger(column).map { number in
+            guard let number = UInt32(exactly: number) else { throw UnreadableRow(table: table) }
+            return number
+        }
+    }
+
+    package func device(_ column: Int, _ table: StaticString) throws -> DeviceID {
+        guard let device = DeviceID(try integer(column)) else { throw UnreadableRow(table: table) }
+        return device
+    }
+
+    package func key(_ column: Int, _ table: StaticString) throws -> KeyID {
+        let digest = try bytes(column)
+        guard let key = KeyID(digest: digest.span) else { throw UnreadableRow(table: table) }
+        return key
+    }
+
+    package func optionalKey(_ column: Int, _ table: StaticString) throws -> KeyID? {
+        try optionalBytes(column) == nil ? nil : key(column, table)
+    }
+
+    package func fingerprint(_ column: Int, _ table: StaticString) throws -> Fingerprint {
+        guard let fingerprint = Fingerprint(try bytes(column)) else { throw UnreadableRow(table: table) }
+        return fingerprint
+    }
+
+    package func shown(_ column: Int) throws -> ShownExtensions {
+        guard let raw = UInt8(exactly: try integer(column)) else { throw UnreadableRow(table: "device") }
+        return ShownExtensions(rawValue: raw)
+    }
+
+    /// Reads the columns `highest` and `bits`.
+    package func window(_ highest: Int, _ bits: Int) throws -> CounterWindow {
+        guard let window = CounterWindow(highest: try uint32(highest, "counter"), bits: try bytes(bits)) else {
+            throw UnreadableRow(table: "counter")
+        }
+        return window
+    }
+
+    package func systemVersion(_ column: Int) throws -> SystemVersion? {
+        guard let text = try optionalText(column) else { return nil }
+        guard let version = SystemVersion(text) else { throw UnreadableRow(table: "attestation") }
+        return version
+    }
+}
+
+/// The columns of queries, in the order in which rows are read.
+package enum SQLColumns {
+    package static let device = """
+        device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
+        approved_at, subject, shown_extensions
+        """
+    package static let deviceTables = "device JOIN counter ON counter.device = device.id"
+    package static let binding = "key, device, created_at, ended_at, ends_at"
+    static let attestation = "digest, certificate_key, content, risk_metric, os_version"
+    static let attestationTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
+    static let receipt = "created_at, next_at, asked_at, outcome, failures"
+    /// Columns of a device for an export, after those of `device`.
+    package static let exported = """
+        bits, digest, certificate_key, content, risk_metric, created_at, next_at, asked_at, outcome, failures, \
+        os_version
+        """
+    package static let exportedTables = """
+        \(deviceTables) LEFT JOIN attestation ON attestation.device = device.id \
+        LEFT JOIN receipt ON receipt.device = device.id
+        """
+}
+
+extension SQLRow {
+    package func deviceIdentity() throws -> DeviceIdentity {
+        guard let app = AppID(try text(2)), let platform = Platform(rawValue: try text(3)),
+            let environment = AttestationEnvironment(rawValue: try text(4)), let point = PublicPoint(try bytes(5))
+        else { throw UnreadableRow(table: "device") }
+        return DeviceIdentity(
+            app: app, platform: platform, environment: environment, hardwareKey: try key(1, "device"), point: point)
+    }
+
+    /// Reads a device.
+    ///
+    /// - Parameter highest: The highest counter value in memory, which may be ahead of the row.
+    func device(highest: UInt32?) throws -> Device {
+        let revokedAt = try optionalInteger(7)
+        return Device(
+            id: try device(0, "device"), identity: try deviceIdentity(),
+            state: revokedAt != nil ? .revoked : try optionalInteger(9) == nil ? .pending : .active,
+            registeredAt: try integer(6), approvedAt: try optionalInteger(10), revokedAt: revokedAt,
+            highestCounter: try highest ?? uint32(8, "counter"),
+            subject: try optionalBytes(11) == nil ? nil : fingerprint(11, "device"), shown: try shown(12))
+    }
+
+    package func binding() throws -> Binding {
+        Binding(
+            key: try key(0, "binding"), device: try device(1, "binding"), createdAt: try integer(2),
+            endedAt: try optionalInteger(3), endsAt: try optionalInteger(4))
+    }
+
+    func attestationRecord() throws -> AttestationRecord {
+        let record = AttestationRecord(
+            digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
+            receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"), systemVersion: try systemVersion(4))
+        guard let record else { throw UnreadableRow(table: "attestation") }
+        return record
+    }
+
+    /// Reads the columns `receipt`.
+    ///
+    /// - Parameter first: The number of the first column.
+    func receiptRefresh(_ first: Int = 0) throws -> ReceiptRefresh {
+        ReceiptRefresh(
+            createdAt: try optionalInteger(first), nextAt: try optionalInteger(first + 1),
+            askedAt: try optionalInteger(first + 2),
+            outcome: try optionalText(first + 3).map { text in
+                guard let outcome = ReceiptOutcome(rawValue: text) else { throw UnreadableRow(table: "receipt") }
+                return outcome
+            }, failures: Int(try integer(first + 4)))
+    }
+
+    func certificateRecord() throws -> CertificateRecord {
+        guard let serial = CertificateSerial(try bytes(0)) else { throw UnreadableRow(table: "issued_certificate") }
+        return CertificateRecord(
+            serial: serial, notAfter: try integer(1), deviceRevokedAt: try optionalInteger(2),
+            bindingEndedAt: try optionalInteger(3), bindingEndsAt: try optionalInteger(4))
+    }
+
+    /// Reads the columns `device` and `exported`.
+    ///
+    /// - Parameter window: The spent values in memory, which may be ahead of the row.
+    package func exportedDevice(window: CounterWindow? = nil, bindings: [ExportedBinding]) throws -> ExportedDevice {
+        let device = try device(highest: nil)
+        var attestation: ExportedAttestation?
+        if try optionalBytes(14) != nil {
+            attestation = ExportedAttestation(
+                digest: try fingerprint(14, "attestation"), certificateKey: try optionalKey(15, "attestation"),
+                systemVersion: try systemVersion(23))
+        }
+        let receipt = try optionalBytes(16).map { content in
+            ExportedReceipt(
+                content: content, riskMetric: try optionalUInt32(17, "receipt"), refresh: try receiptRefresh(18))
+        }
+        return ExportedDevice(
+            identity: device.identity, registeredAt: device.registeredAt, activatedAt: try optionalInteger(9),
+            approvedAt: device.approvedAt, revokedAt: device.revokedAt, subject: device.subject, shown: device.shown,
+            window: try window ?? self.window(8, 13), bindings: bindings, attestation: attestation, receipt: receipt)
+    }
+
+    /// Reads a row of a section after the devices.
+    func exportRecord(_ section: ExportSection) throws -> ExportRecord {
+        switch section {
+        case .devices: break
+        case .certificates:
+            guard let serial = CertificateSerial(try bytes(0)) else { break }
+            return .certificate(
+                ExportedCertificate(serial: serial, key: try key(1, "issued_certificate"), notAfter: try integer(2)))
+        case .usedTokens:
+            return .usedToken(SingleUse(id: try fingerprint(0, "used_token"), expiresAt: try integer(1)))
+        case .revokedSubjects:
+            return .revokedSubject(try fingerprint(0, "revoked_subject"), at: try integer(1))
+        case .barredKeys:
+            guard let kind = BarredKeyKind(rawValue: try text(1)) else { break }
+            return .barredKey(BarredKey(key: try key(0, "barred_key"), kind: kind, barredAt: try integer(2)))
+        }
+        throw UnreadableRow(table: "of an export")
+    }
+
+    func storeState() throws -> StoreState {
+        guard let store = RandomID(try bytes(0)), let epoch = RandomID(try bytes(1)) else {
+            throw UnreadableRow(table: "store")
+        }
+        return StoreState(
+            identity: StoreIdentity(store: store, epoch: epoch), epochNumber: try integer(2),
+            noncesRemoved: try integer(3), tokensRemoved: try integer(4), revocationList: try integer(5))
+    }
+
+    func dueRow(_ rows: StoreLook.Due.Rows) throws -> StoreFacts.DueRow {
+        var row = StoreFacts.DueRow(time: try integer(0))
+        switch rows {
+        case .receipts: (row.device, row.isRevoked) = (try device(1, "receipt"), try optionalInteger(2) != nil)
+        case .bindings: (row.device, row.key) = (try device(1, "binding"), try key(2, "binding"))
+        case .used, .certificates: break
+        }
+        return row
+    }
+}

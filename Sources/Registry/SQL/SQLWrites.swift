@@ -1,0 +1,231 @@
+internal import Vocabulary
+
+/// The statements of writes.
+package enum SQLWrites {
+    /// The table with the extensions that a device has shown.
+    package enum ShownTable {
+        case device
+        case counter
+    }
+
+    static func table(of kind: SingleUseKind) -> String { kind == .nonce ? "used_nonce" : "used_token" }
+
+    /// Returns the statements of a write. A counter value is spent by the store itself.
+    package static func statements(for write: StoreWrite, shownIn shownTable: ShownTable) -> [SQLStatement] {
+        switch write {
+        case .insert(let device): inserting(device, shownTable)
+        case .spend: []
+        case .restore(let device, let time): restoring(device, at: time)
+        case .bind(let key, let device, let time):
+            [SQLStatement(
+                "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
+                [.key(key), .device(device), .integer(time)]
+            )]
+        case .endBinding(let key, _, let time):
+            [SQLStatement(
+                "UPDATE binding SET ended_at = $1 WHERE key = $2 AND ended_at IS NULL",
+                [.integer(time), .key(key)]
+            )]
+        case .expireBinding(let key, _):
+            [SQLStatement("UPDATE binding SET ended_at = ends_at WHERE key = $1 AND ended_at IS NULL", [.key(key)])]
+        case .scheduleEnd(let key, _, let end): [SQLStatement(schedule("key"), [.integer(end), .key(key)])]
+        case .scheduleEnds(let device, let end): [SQLStatement(schedule("device"), [.integer(end), .device(device)])]
+        case .revoke(let device, let time):
+            [SQLStatement(
+                "UPDATE device SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
+                [.integer(time), .device(device)]
+            )]
+        case .approve(let device, let time):
+            [SQLStatement("UPDATE device SET approved_at = $1 WHERE id = $2", [.integer(time), .device(device)])]
+        case .activate(let device, let time):
+            [SQLStatement("UPDATE device SET activated_at = $1 WHERE id = $2", [.integer(time), .device(device)])]
+        case .setSubject(let subject, let device):
+            [SQLStatement("UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device)])]
+        case .use(let item, let kind):
+            [SQLStatement(
+                "INSERT INTO \(table(of: kind)) (id, expires_at) VALUES ($1, $2)",
+                [.bytes(item.id.bytes), .integer(item.expiresAt)]
+            )]
+        case .issue(let serial, let key, let notAfter):
+            [SQLStatement(
+                "INSERT INTO issued_certificate (serial, binding, not_after) VALUES ($1, $2, $3)",
+                [.bytes(serial.bytes), .key(key), .integer(notAfter)]
+            )]
+        case .barSubject(let subject, let time):
+            [SQLStatement(
+                """
+                INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2)
+                ON CONFLICT (subject) DO NOTHING
+                """, [.bytes(subject.bytes), .integer(time)]
+            )]
+        case .barKey(let key, let kind, let time):
+            [SQLStatement(
+                """
+                INSERT INTO barred_key (key, kind, barred_at) VALUES ($1, $2, $3)
+                ON CONFLICT (key, kind) DO NOTHING
+                """, [.key(key), .text(kind.rawValue), .integer(time)]
+            )]
+        case .setState(let state):
+            [SQLStatement(
+                """
+                UPDATE store SET epoch = $1, epoch_number = $2, nonces_removed = $3, tokens_removed = $4,
+                    revocation_list = $5
+                """,
+                [
+                    .bytes(state.identity.epoch.bytes), .integer(state.epochNumber), .integer(state.noncesRemoved),
+                    .integer(state.tokensRemoved), .integer(state.revocationList),
+                ]
+            )]
+        case .scheduleReceipt(let device, let time):
+            [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
+        case .keepReceipt(let device, let content, let riskMetric, let refresh):
+            [SQLStatement(
+                """
+                UPDATE receipt SET content = coalesce($1, content), risk_metric = $2, created_at = $3, next_at = $4,
+                    asked_at = $5, outcome = $6, failures = $7
+                WHERE device = $8
+                """,
+                [.bytes(content), .integer(riskMetric.map(Int64.init))] + values(of: refresh) + [.device(device)]
+            )]
+        case .removeUsed(let kind, let end, let limit):
+            [SQLStatement(
+                """
+                DELETE FROM \(table(of: kind)) WHERE id IN (
+                    SELECT id FROM \(table(of: kind)) WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)
+                """, [.integer(end), .integer(Int64(limit))]
+            )]
+        case .removeCertificates(let end, let limit):
+            [SQLStatement(
+                """
+                DELETE FROM issued_certificate WHERE serial IN (
+                    SELECT serial FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2)
+                """, [.integer(end), .integer(Int64(limit))]
+            )]
+        }
+    }
+
+    private static func schedule(_ column: String) -> String {
+        """
+        UPDATE binding SET ends_at = $1
+        WHERE \(column) = $2 AND ended_at IS NULL AND (ends_at IS NULL OR ends_at > $1)
+        """
+    }
+
+    private static func restoring(_ device: DeviceID, at time: Int64) -> [SQLStatement] {
+        [
+            SQLStatement("UPDATE device SET revoked_at = NULL WHERE id = $1", [.device(device)]),
+            // The receipt was not examined while the device was revoked, so it is due now. NULL stays, because further
+            // attempts are useless.
+            SQLStatement(
+                "UPDATE receipt SET next_at = $1 WHERE device = $2 AND next_at > $1", [.integer(time), .device(device)]),
+            SQLStatement(
+                """
+                DELETE FROM barred_key
+                WHERE kind = 'hardware' AND key = (SELECT hardware_key FROM device WHERE id = $1)
+                """, [.device(device)]),
+        ]
+    }
+
+    private static func values(of refresh: ReceiptRefresh) -> [SQLValue] {
+        [
+            .integer(refresh.createdAt), .integer(refresh.nextAt), .integer(refresh.askedAt),
+            .text(refresh.outcome?.rawValue), .integer(Int64(refresh.failures)),
+        ]
+    }
+
+    // MARK: - Devices
+
+    /// Returns statements that insert the rows of a device.
+    private static func inserting(_ device: ExportedDevice, _ shownTable: ShownTable) -> [SQLStatement] {
+        let identity = device.identity
+        let id = "(SELECT id FROM device WHERE hardware_key = $1)"
+        let key = SQLValue.key(identity.hardwareKey)
+        let shown = SQLValue.integer(Int64(device.shown.rawValue))
+        var statements = [
+            insertion(
+                "device", "hardware_key, app, platform, environment, point, registered_at, activated_at, approved_at, "
+                    + "revoked_at, subject", "$1",
+                [
+                    key, .text(identity.app.description), .text(identity.platform.rawValue),
+                    .text(identity.environment.rawValue), .bytes(identity.point.bytes), .integer(device.registeredAt),
+                    .integer(device.activatedAt), .integer(device.approvedAt), .integer(device.revokedAt),
+                    .bytes(device.subject?.bytes),
+                ], shownTable == .device ? shown : nil),
+            insertion(
+                "counter", "device, highest, bits", id,
+                [key, .integer(Int64(device.window.highest)), .bytes(device.window.bits)], shownTable == .counter ? shown : nil),
+        ]
+        for binding in device.bindings {
+            statements.append(
+                insertion(
+                    "binding", "device, key, created_at, ended_at, ends_at", id,
+                    [
+                        key, .key(binding.key), .integer(binding.createdAt), .integer(binding.endedAt),
+                        .integer(binding.endsAt),
+                    ]))
+        }
+        if let attestation = device.attestation {
+            statements.append(
+                insertion(
+                    "attestation", "device, digest, certificate_key, os_version", id,
+                    [
+                        key, .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes),
+                        .text(attestation.systemVersion?.description),
+                    ]))
+        }
+        if let receipt = device.receipt {
+            statements.append(
+                insertion(
+                    "receipt",
+                    "device, risk_metric, created_at, next_at, asked_at, outcome, failures, content", id,
+                    [key, .integer(receipt.riskMetric.map(Int64.init))] + values(of: receipt.refresh)
+                        + [.bytes(receipt.content)]))
+        }
+        return statements
+    }
+
+    /// Returns a statement that inserts a row.
+    ///
+    /// - Parameters:
+    ///   - first: The expression for the first column.
+    ///   - shown: The value of a last column `shown_extensions`. Nil for none.
+    private static func insertion(
+        _ table: String, _ columns: String, _ first: String, _ values: [SQLValue], _ shown: SQLValue? = nil
+    ) -> SQLStatement {
+        let all = values + (shown.map { [$0] } ?? [])
+        let parameters = ([first] + all.indices.dropFirst().map { "$\($0 + 1)" }).joined(separator: ", ")
+        return SQLStatement(
+            "INSERT INTO \(table) (\(columns)\(shown == nil ? "" : ", shown_extensions")) VALUES (\(parameters))", all)
+    }
+
+    // MARK: - Imports
+
+    /// Returns the statements that complete an import. Keys that the store barred before stay barred. Earlier challenges,
+    /// nonces and tokens are refused.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store before.
+    ///   - head: The head of the export. Nil if it has none.
+    ///   - identity: The new identity of the store.
+    ///   - time: The current time, in seconds since 1970-01-01T00:00:00Z.
+    package static func completing(
+        _ state: StoreState, _ head: ExportHead?, as identity: StoreIdentity, at time: Int64
+    ) -> [SQLStatement] {
+        return [
+            SQLStatement(
+                """
+                UPDATE device SET revoked_at = $1
+                WHERE revoked_at IS NULL AND hardware_key IN (SELECT key FROM barred_key WHERE kind = 'hardware')
+                """, [.integer(time)]),
+            SQLStatement(
+                """
+                UPDATE binding SET ended_at = $1
+                WHERE ended_at IS NULL AND key IN (SELECT key FROM barred_key WHERE kind = 'mtls')
+                """, [.integer(time)]),
+            SQLStatement(
+                "UPDATE store SET id = $1, secret_check = $2, is_loading = 0",
+                [.bytes(identity.store.bytes), .bytes(head?.secretCheck?.bytes)]),
+            SQLStatement("DELETE FROM used_nonce"),
+        ] + statements(for: .setState(state.imported(head, as: identity, at: time)), shownIn: .device)
+    }
+}
