@@ -131,8 +131,7 @@ final class CounterWriter {
         var rows = 0
         var pages = 0
         var page: Int64 = -1
-        while rows < foldLimit, pages < Self.pageLimit, Instant.now < deadline, let device = round.takeDevice()
-        {
+        while rows < foldLimit, pages < Self.pageLimit, Instant.now < deadline, let device = round.takeDevice() {
             let window = try update(device, database) { record -> CounterWindow? in
                 // The window contains all values of the device, those of later journal rows too.
                 defer { record.isAhead = false }

@@ -444,7 +444,9 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
                 check: try secretCheck(), isPopulated: try isPopulated(), isShared: false, name: path)
             let check = try claim.check(for: store)
             if check != store.check {
-                try transaction { try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.bytes.blob]) }
+                try transaction {
+                    try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.bytes.blob])
+                }
             }
             claim.confirm(check, in: store)
         } catch let error as StoreOpenError {
@@ -544,9 +546,13 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
         try transaction { try $0.execute(sql: "UPDATE store SET is_journaled = 1") }
     }
 
-    package func eachRevocation(_ body: ([WitnessEntry]) -> Void) throws { try read { try reader($0).eachRevocation(body) } }
+    package func eachRevocation(_ body: ([WitnessEntry]) -> Void) throws {
+        try read { try reader($0).eachRevocation(body) }
+    }
 
-    package func replay(_ entries: [WitnessEntry], at time: Int64) throws { try decide(JournalReplay.rule(for: entries, at: time)) }
+    package func replay(_ entries: [WitnessEntry], at time: Int64) throws {
+        try decide(JournalReplay.rule(for: entries, at: time))
+    }
 }
 
 /// The progress of a file as read from it.

@@ -30,8 +30,9 @@ final class SQLiteLoader {
                     guard isEmpty else { throw RegistryLoadError.notEmpty }
                     let loader = SQLiteLoader(database)
                     let loading = RegistryLoading(at: time) { record, line throws(RegistryLoadError) in
-                        do { try loader.add(record, line: line) } catch let error as RegistryLoadError { throw error } catch
-                        {
+                        do { try loader.add(record, line: line) } catch let error as RegistryLoadError {
+                            throw error
+                        } catch {
                             throw .failed(StoreFault(error).detail)
                         }
                     }

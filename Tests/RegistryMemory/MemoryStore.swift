@@ -21,6 +21,14 @@ package final class MemoryContent {
 
     package var isPopulated: Bool { !devices.isEmpty || !revokedSubjects.isEmpty }
 
+    /// Checks the secret before the store is used.
+    package func confirm(_ claim: SecretClaim) throws(StoreOpenError) {
+        let known = SecretClaim.Registered(
+            check: secretCheck, isPopulated: isPopulated, isShared: false, name: "memory")
+        secretCheck = try claim.check(for: known)
+        if let check = secretCheck { claim.confirm(check, in: known) }
+    }
+
     package func refuseTokens(until end: Int64) { state.tokensRemoved = end }
 
     // MARK: - Facts
@@ -211,7 +219,8 @@ package final class MemoryContent {
             let states = page(after, limit).map { device($0).state }
             return .count(
                 DeviceCount(
-                    all: states.count, revoked: states.count { $0 == .revoked }, pending: states.count { $0 == .pending },
+                    all: states.count, revoked: states.count { $0 == .revoked },
+                    pending: states.count { $0 == .pending },
                     last: page(after, limit).last, limit: limit))
         case .listRevokedCertificates(let after, let limit):
             let page = certificates.values.filter { certificate in

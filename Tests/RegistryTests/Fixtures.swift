@@ -100,7 +100,8 @@ extension RegistryStore: OperatedStore {
 
     /// - Returns: whether there are more.
     func removeExpired(at time: Int64, limit: Int = 500) throws -> Bool {
-        try SingleUseKind.allCases.map { try decide(UpkeepRules.removeUsed($0, at: time, limit: limit)).isMoreLeft }.contains(true)
+        try SingleUseKind.allCases.map { try decide(UpkeepRules.removeUsed($0, at: time, limit: limit)).isMoreLeft }
+            .contains(true)
     }
 
     func removeEndedCertificates(at time: Int64, limit: Int = 500) throws -> Bool {

@@ -93,7 +93,8 @@ package enum DeviceRules {
             let devices = facts.devicesOfSubject[subject] ?? []
             let bar = facts.barredSubjects.contains(subject) ? [] : [StoreWrite.barSubject(subject, at: time)]
             return StoreDecision(
-                bar + devices.map { .revoke($0, at: time) }, reading: devices.map { .id($0) }) { .revoked($0) }
+                bar + devices.map { .revoke($0, at: time) }, reading: devices.map { .id($0) }
+            ) { .revoked($0) }
         }
     }
 

@@ -64,7 +64,8 @@ extension SQLReader {
                 """
                 SELECT key FROM binding WHERE key = $1
                 UNION ALL SELECT key FROM barred_key WHERE key = $1 AND kind = 'mtls'
-                """, [.key(key)]) { $1.isBindingKeyTaken = !$0.isEmpty }
+                """, [.key(key)]
+            ) { $1.isBindingKeyTaken = !$0.isEmpty }
         }
         if let key = look.hardwareKey {
             add("SELECT key FROM barred_key WHERE key = $1 AND kind = 'hardware'", [.key(key)]) {
@@ -103,9 +104,10 @@ extension SQLReader {
                 let isRevoked = try row.optionalInteger(2) != nil
                 facts.devices[try row.key(0, "device")] = (try row.device(1, "device"), isRevoked)
             }
-        } + steps(barred) { rows, facts in
-            for row in rows { facts.barredKeys[.hardware, default: []].insert(try row.key(0, "barred_key")) }
         }
+            + steps(barred) { rows, facts in
+                for row in rows { facts.barredKeys[.hardware, default: []].insert(try row.key(0, "barred_key")) }
+            }
     }
 
     private static func plan(bindingKeys keys: [KeyID]) -> [Step] {
@@ -113,9 +115,10 @@ extension SQLReader {
         let barred = statements("SELECT key FROM barred_key WHERE kind = 'mtls' AND key", anyOf: keys)
         return steps(bindings) { rows, facts in
             for row in rows { facts.bindings[try row.key(0, "binding")] = try row.binding() }
-        } + steps(barred) { rows, facts in
-            for row in rows { facts.barredKeys[.mTLS, default: []].insert(try row.key(0, "barred_key")) }
         }
+            + steps(barred) { rows, facts in
+                for row in rows { facts.barredKeys[.mTLS, default: []].insert(try row.key(0, "barred_key")) }
+            }
     }
 
     private static func steps(

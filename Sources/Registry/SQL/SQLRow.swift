@@ -163,7 +163,8 @@ extension SQLRow {
     func attestationRecord() throws -> AttestationRecord {
         let record = AttestationRecord(
             digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
-            receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"), systemVersion: try systemVersion(4))
+            receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"),
+            systemVersion: try systemVersion(4))
         guard let record else { throw UnreadableRow(table: "attestation") }
         return record
     }

@@ -17,24 +17,30 @@ package enum SQLWrites {
         case .spend: []
         case .restore(let device, let time): restoring(device, at: time)
         case .bind(let key, let device, let time):
-            [SQLStatement(
-                "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
-                [.key(key), .device(device), .integer(time)]
-            )]
+            [
+                SQLStatement(
+                    "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
+                    [.key(key), .device(device), .integer(time)]
+                )
+            ]
         case .endBinding(let key, _, let time):
-            [SQLStatement(
-                "UPDATE binding SET ended_at = $1 WHERE key = $2 AND ended_at IS NULL",
-                [.integer(time), .key(key)]
-            )]
+            [
+                SQLStatement(
+                    "UPDATE binding SET ended_at = $1 WHERE key = $2 AND ended_at IS NULL",
+                    [.integer(time), .key(key)]
+                )
+            ]
         case .expireBinding(let key, _):
             [SQLStatement("UPDATE binding SET ended_at = ends_at WHERE key = $1 AND ended_at IS NULL", [.key(key)])]
         case .scheduleEnd(let key, _, let end): [SQLStatement(schedule("key"), [.integer(end), .key(key)])]
         case .scheduleEnds(let device, let end): [SQLStatement(schedule("device"), [.integer(end), .device(device)])]
         case .revoke(let device, let time):
-            [SQLStatement(
-                "UPDATE device SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
-                [.integer(time), .device(device)]
-            )]
+            [
+                SQLStatement(
+                    "UPDATE device SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
+                    [.integer(time), .device(device)]
+                )
+            ]
         case .approve(let device, let time):
             [SQLStatement("UPDATE device SET approved_at = $1 WHERE id = $2", [.integer(time), .device(device)])]
         case .activate(let device, let time):
@@ -42,65 +48,81 @@ package enum SQLWrites {
         case .setSubject(let subject, let device):
             [SQLStatement("UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device)])]
         case .use(let item, let kind):
-            [SQLStatement(
-                "INSERT INTO \(table(of: kind)) (id, expires_at) VALUES ($1, $2)",
-                [.bytes(item.id.bytes), .integer(item.expiresAt)]
-            )]
+            [
+                SQLStatement(
+                    "INSERT INTO \(table(of: kind)) (id, expires_at) VALUES ($1, $2)",
+                    [.bytes(item.id.bytes), .integer(item.expiresAt)]
+                )
+            ]
         case .issue(let serial, let key, let notAfter):
-            [SQLStatement(
-                "INSERT INTO issued_certificate (serial, binding, not_after) VALUES ($1, $2, $3)",
-                [.bytes(serial.bytes), .key(key), .integer(notAfter)]
-            )]
+            [
+                SQLStatement(
+                    "INSERT INTO issued_certificate (serial, binding, not_after) VALUES ($1, $2, $3)",
+                    [.bytes(serial.bytes), .key(key), .integer(notAfter)]
+                )
+            ]
         case .barSubject(let subject, let time):
-            [SQLStatement(
-                """
-                INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2)
-                ON CONFLICT (subject) DO NOTHING
-                """, [.bytes(subject.bytes), .integer(time)]
-            )]
+            [
+                SQLStatement(
+                    """
+                    INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2)
+                    ON CONFLICT (subject) DO NOTHING
+                    """, [.bytes(subject.bytes), .integer(time)]
+                )
+            ]
         case .barKey(let key, let kind, let time):
-            [SQLStatement(
-                """
-                INSERT INTO barred_key (key, kind, barred_at) VALUES ($1, $2, $3)
-                ON CONFLICT (key, kind) DO NOTHING
-                """, [.key(key), .text(kind.rawValue), .integer(time)]
-            )]
+            [
+                SQLStatement(
+                    """
+                    INSERT INTO barred_key (key, kind, barred_at) VALUES ($1, $2, $3)
+                    ON CONFLICT (key, kind) DO NOTHING
+                    """, [.key(key), .text(kind.rawValue), .integer(time)]
+                )
+            ]
         case .setState(let state):
-            [SQLStatement(
-                """
-                UPDATE store SET epoch = $1, epoch_number = $2, nonces_removed = $3, tokens_removed = $4,
-                    revocation_list = $5
-                """,
-                [
-                    .bytes(state.identity.epoch.bytes), .integer(state.epochNumber), .integer(state.noncesRemoved),
-                    .integer(state.tokensRemoved), .integer(state.revocationList),
-                ]
-            )]
+            [
+                SQLStatement(
+                    """
+                    UPDATE store SET epoch = $1, epoch_number = $2, nonces_removed = $3, tokens_removed = $4,
+                        revocation_list = $5
+                    """,
+                    [
+                        .bytes(state.identity.epoch.bytes), .integer(state.epochNumber), .integer(state.noncesRemoved),
+                        .integer(state.tokensRemoved), .integer(state.revocationList),
+                    ]
+                )
+            ]
         case .scheduleReceipt(let device, let time):
             [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
         case .keepReceipt(let device, let content, let riskMetric, let refresh):
-            [SQLStatement(
-                """
-                UPDATE receipt SET content = coalesce($1, content), risk_metric = $2, created_at = $3, next_at = $4,
-                    asked_at = $5, outcome = $6, failures = $7
-                WHERE device = $8
-                """,
-                [.bytes(content), .integer(riskMetric.map(Int64.init))] + values(of: refresh) + [.device(device)]
-            )]
+            [
+                SQLStatement(
+                    """
+                    UPDATE receipt SET content = coalesce($1, content), risk_metric = $2, created_at = $3, next_at = $4,
+                        asked_at = $5, outcome = $6, failures = $7
+                    WHERE device = $8
+                    """,
+                    [.bytes(content), .integer(riskMetric.map(Int64.init))] + values(of: refresh) + [.device(device)]
+                )
+            ]
         case .removeUsed(let kind, let end, let limit):
-            [SQLStatement(
-                """
-                DELETE FROM \(table(of: kind)) WHERE id IN (
-                    SELECT id FROM \(table(of: kind)) WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)
-                """, [.integer(end), .integer(Int64(limit))]
-            )]
+            [
+                SQLStatement(
+                    """
+                    DELETE FROM \(table(of: kind)) WHERE id IN (
+                        SELECT id FROM \(table(of: kind)) WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)
+                    """, [.integer(end), .integer(Int64(limit))]
+                )
+            ]
         case .removeCertificates(let end, let limit):
-            [SQLStatement(
-                """
-                DELETE FROM issued_certificate WHERE serial IN (
-                    SELECT serial FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2)
-                """, [.integer(end), .integer(Int64(limit))]
-            )]
+            [
+                SQLStatement(
+                    """
+                    DELETE FROM issued_certificate WHERE serial IN (
+                        SELECT serial FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2)
+                    """, [.integer(end), .integer(Int64(limit))]
+                )
+            ]
         }
     }
 
@@ -143,7 +165,8 @@ package enum SQLWrites {
         let shown = SQLValue.integer(Int64(device.shown.rawValue))
         var statements = [
             insertion(
-                "device", "hardware_key, app, platform, environment, point, registered_at, activated_at, approved_at, "
+                "device",
+                "hardware_key, app, platform, environment, point, registered_at, activated_at, approved_at, "
                     + "revoked_at, subject", "$1",
                 [
                     key, .text(identity.app.description), .text(identity.platform.rawValue),
@@ -153,7 +176,8 @@ package enum SQLWrites {
                 ], shownTable == .device ? shown : nil),
             insertion(
                 "counter", "device, highest, bits", id,
-                [key, .integer(Int64(device.window.highest)), .bytes(device.window.bits)], shownTable == .counter ? shown : nil),
+                [key, .integer(Int64(device.window.highest)), .bytes(device.window.bits)],
+                shownTable == .counter ? shown : nil),
         ]
         for binding in device.bindings {
             statements.append(

@@ -29,19 +29,47 @@ protocol StorePlace: AnyObject {
 
 /// The kinds of stores, as arguments of tests.
 enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case memory
     case sqlite = "SQLite"
     case postgresql = "PostgreSQL"
 
     /// Those that can be run here.
-    static var allCases: [StoreKind] { PostgreSQLServer.shared == nil ? [.sqlite] : [.sqlite, .postgresql] }
+    static var allCases: [StoreKind] {
+        PostgreSQLServer.shared == nil ? [.memory, .sqlite] : [.memory, .sqlite, .postgresql]
+    }
 
     var testDescription: String { rawValue }
 
     func makePlace() throws -> any StorePlace {
         switch self {
+        case .memory: MemoryPlace()
         case .sqlite: try SQLitePlace()
         case .postgresql: try PostgreSQLPlace()
         }
+    }
+}
+
+/// The content of a store in memory.
+final class MemoryPlace: StorePlace {
+    private let content = MemoryContent()
+
+    func open() throws -> any StoreBackend { try MemoryStore(content) }
+
+    func openAtRest() throws -> any RegistryAtRest { content }
+
+    func refuseCounters(of backend: any StoreBackend) throws { content.refusesCounters = true }
+
+    func takeCounters(of backend: any StoreBackend) throws { content.refusesCounters = false }
+
+    func bar(_ key: KeyID, _ kind: BarredKeyKind) throws { content.barredKeys[kind, default: [:]][key] = 900 }
+
+    func refuseTokens(until end: Int64) throws { content.refuseTokens(until: end) }
+
+    func confirm(_ secret: SecretClaim) throws { try content.confirm(secret) }
+
+    func openForLoading() throws -> any RegistryAtRest {
+        if !content.isPopulated { content.isLoading = true }
+        return content
     }
 }
 
