@@ -348,7 +348,7 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
         }
     }
 
-    func reader(_ database: Database) -> FileReader { FileReader(database, writer) }
+    func reader(_ database: Database) -> SQLiteReader { SQLiteReader(database, writer) }
 
     /// Registers devices in order in one transaction, until one is refused.
     ///

@@ -4,7 +4,7 @@ internal import Registry
 internal import Vocabulary
 
 /// The reading side of a file, within a transaction of it.
-struct FileReader: SQLReader {
+struct SQLiteReader: SQLReader {
     private let database: Database
     private let writer: CounterWriter
 
