@@ -83,26 +83,6 @@ public struct SimulatedCertificateKey: CertificateKey {
     }
 }
 
-/// The hardware key of a simulated device, for `AttestedClient` on systems without App Attest.
-public actor SimulatedHardwareKey: HardwareKey {
-    public nonisolated let keyID: KeyID
-    private let maker: AssertionMaker
-    private let counter: CounterFile
-
-    public init(_ device: DeviceDirectory, form: AssertionForm = .iOS14) throws {
-        let library = try LibraryContext()
-        let maker = try AssertionMaker(
-            device.hardwareKey(library), rpID: device.appID.description, form: form, library)
-        keyID = maker.keyID
-        self.maker = maker
-        counter = device.counter
-    }
-
-    public func assertion(clientDataHash: [UInt8]) throws -> [UInt8] {
-        try maker.assertion(counter: counter.take(), clientDataHash: clientDataHash)
-    }
-}
-
 /// The simulator's certification authority, with the structure of Apple's for App Attest: a root and an intermediate on
 /// P-384. Trust in its root means trust in software keys, so its names say what it is.
 public enum SimulatorAuthority {

@@ -77,8 +77,6 @@ public struct TokenBucket: Sendable {
 
     public init() {}
 
-    public func isFull(at now: Instant) -> Bool { fullAt <= now }
-
     /// Takes a token.
     ///
     /// - Returns: nil on success, otherwise the time until a token is available.

@@ -76,14 +76,9 @@ struct TransferOptions: ParsableArguments {
 
     /// Sets the common options of all transfers of a run.
     func apply(to settings: CurlSettings, _ device: DeviceDirectory, _ resolve: CurlList) throws {
-        try settings.set(CURLOPT_PROTOCOLS_STR, "https")
-        try settings.set(CURLOPT_NOSIGNAL, 1)
+        try settings.setTransfer(authorities: cacert, resolve, maxTime: maxTime, isVerbose: verbose)
         // The path is signed unchanged.
         try settings.set(CURLOPT_PATH_AS_IS, 1)
-        try settings.set(CURLOPT_TIMEOUT, maxTime)
-        try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
-        try settings.set(CURLOPT_RESOLVE, resolve)
-        if let cacert { try settings.set(CURLOPT_CAINFO, cacert) }
         if !noCertificate {
             let certificate = certificate ?? device.certificatePath
             guard FileManager.default.fileExists(atPath: certificate) else {

@@ -167,7 +167,7 @@ struct ConfigurationFile: ParsableArguments {
         guard let path = registry.path, access(path, F_OK) != 0, access(registry.revocationsPath, F_OK) != 0 else {
             return
         }
-        do { try RegistrySecrets.make(path: registry.secretPath) } catch { throw Failure("\(error)") }
+        try RegistrySecrets.make(path: registry.secretPath)
     }
 
     /// Returns the path of the revocation journal.

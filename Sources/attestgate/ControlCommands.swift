@@ -13,20 +13,16 @@ struct Reload: ParsableCommand {
             Exit status: 0 served, 1 failure and nothing changed.
             """)
 
-    @OptionGroup var file: ConfigurationFile
-
-    @Option(
-        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
-        completion: .file())
-    var socket: String?
+    @OptionGroup var gateway: GatewayOptions
 
     /// The timeout for reading files and resolving names.
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "use --socket, or send SIGHUP")
-        do {
-            let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
+        let socket = try gateway.socket(otherwise: "use --socket, or send SIGHUP")
+        let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
+        let file = gateway.file
+        try GatewayOptions.explaining(socket, refused: "not reloaded, nothing changed") {
             let served = try client.configurationFile()
             guard file.isFile(at: served) else {
                 throw Failure(
@@ -35,11 +31,6 @@ struct Reload: ParsableCommand {
             let done = try client.reload()
             for warning in done.warnings ?? [] { Failure.print("\(warning)\n") }
             print("generation \(done.generation) of \(served) is served")
-        } catch let error as AdministrationClientError {
-            switch error {
-            case .refused(let fault): throw Failure("not reloaded, nothing changed: \(fault.description)")
-            default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
-            }
         }
     }
 }
@@ -55,24 +46,14 @@ struct ReopenLogs: ParsableCommand {
             Exit status: 0 reopened, or there is no log file; 1 failure, and the old file is still in use.
             """)
 
-    @OptionGroup var file: ConfigurationFile
-
-    @Option(
-        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
-        completion: .file())
-    var socket: String?
+    @OptionGroup var gateway: GatewayOptions
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "use --socket, or send SIGUSR1")
-        do throws(AdministrationClientError) {
-            let isFile = try AdministrationClient(socketPath: socket).reopenLogs()
-            print(isFile ? "the access log is reopened" : "there is no access log file to reopen")
-        } catch {
-            switch error {
-            case .refused(let fault): throw Failure("not reopened, the old file is still in use: \(fault.description)")
-            default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
-            }
+        let socket = try gateway.socket(otherwise: "use --socket, or send SIGUSR1")
+        let isFile = try GatewayOptions.explaining(socket, refused: "not reopened, the old file is still in use") {
+            try AdministrationClient(socketPath: socket).reopenLogs()
         }
+        print(isFile ? "the access log is reopened" : "there is no access log file to reopen")
     }
 }
 
@@ -87,28 +68,48 @@ struct Upgrade: ParsableCommand {
             Exit status: 0 the new process serves, 1 failure and the old process still serves.
             """)
 
-    @OptionGroup var file: ConfigurationFile
-
-    @Option(
-        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
-        completion: .file())
-    var socket: String?
+    @OptionGroup var gateway: GatewayOptions
 
     /// The timeout: the maximum for which a gateway waits for the other one and for its own workers.
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "use --socket, or send SIGUSR2")
-        do throws(AdministrationClientError) {
-            let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
+        let socket = try gateway.socket(otherwise: "use --socket, or send SIGUSR2")
+        let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
+        try GatewayOptions.explaining(socket, refused: "not upgraded") {
             let before = try client.status().process
             let process = try client.upgrade()
             print("process \(process) serves, process \(before) finishes its open requests")
-        } catch {
-            switch error {
-            case .refused(let fault): throw Failure("not upgraded: \(fault.description)")
-            default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
-            }
+        }
+    }
+}
+
+/// The options that name a running gateway.
+struct GatewayOptions: ParsableArguments {
+    @OptionGroup var file: ConfigurationFile
+
+    @Option(
+        name: .customLong("socket"),
+        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
+        completion: .file())
+    var path: String?
+
+    /// Returns the path of the administration socket.
+    ///
+    /// - Parameter otherwise: The advice if there is none.
+    func socket(otherwise: String) throws -> String { try path ?? file.administrationSocket(otherwise: otherwise) }
+
+    /// Contacts the gateway at the socket and explains a failure.
+    ///
+    /// - Parameter refused: The beginning of the message if the gateway refuses. Nil if it refuses nothing.
+    static func explaining<Result>(
+        _ socket: String, refused: String? = nil, _ body: () throws -> Result
+    ) throws -> Result {
+        do {
+            return try body()
+        } catch let error as AdministrationClientError {
+            if let refused, case .refused(let fault) = error { throw Failure("\(refused): \(fault.description)") }
+            throw DeviceAdministrationError.gateway(socket: socket, error)
         }
     }
 }

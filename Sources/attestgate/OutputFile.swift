@@ -5,9 +5,9 @@ enum OutputFile {
     /// Creates the file and never replaces one. A secret is readable only by its owner from the beginning.
     static func create(_ bytes: [UInt8], at path: String, secret: Bool = false) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, secret ? 0o600 : 0o644)
-        guard descriptor >= 0 else { throw Failure("cannot create \(path): \(reason())") }
+        guard descriptor >= 0 else { throw failure("create", path) }
         defer { close(descriptor) }
-        guard write(bytes, to: descriptor) else { throw Failure("cannot write \(path): \(reason())") }
+        guard write(bytes, to: descriptor) else { throw failure("write", path) }
     }
 
     /// Creates or replaces the file atomically. A reader finds the complete old or new file, even after a power
@@ -15,7 +15,7 @@ enum OutputFile {
     static func replace(_ bytes: [UInt8], at path: String) throws {
         let beside = "\(path).\(getpid())"
         let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
-        guard descriptor >= 0 else { throw Failure("cannot create \(beside): \(reason())") }
+        guard descriptor >= 0 else { throw failure("create", beside) }
         let isWritten = write(bytes, to: descriptor) && fsync(descriptor) == 0
         let fault = reason()
         close(descriptor)
@@ -28,7 +28,11 @@ enum OutputFile {
             unlink(beside)
             throw Failure("cannot write \(path): \(fault)")
         }
-        // The name is durable only after a sync of the directory.
+        try syncDirectory(of: path)
+    }
+
+    /// Makes the name of a new file durable.
+    fileprivate static func syncDirectory(of path: String) throws {
         let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         defer { close(directory) }
         guard directory >= 0, fsync(directory) == 0 else {
@@ -45,6 +49,10 @@ enum OutputFile {
             rest = rest.dropFirst(count)
         }
         return true
+    }
+
+    fileprivate static func failure(_ doing: String, _ path: String) -> Failure {
+        Failure("cannot \(doing) \(path): \(reason())")
     }
 
     private static func reason() -> String { String(cString: strerror(errno)) }
@@ -64,7 +72,7 @@ final class NewFile {
         var status = stat()
         guard lstat(path, &status) != 0 else { throw Failure("\(path) already exists and is not replaced") }
         descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw Failure("cannot create \(beside): \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw OutputFile.failure("create", beside) }
     }
 
     deinit {
@@ -75,24 +83,45 @@ final class NewFile {
     }
 
     func write(_ bytes: [UInt8]) throws {
-        guard OutputFile.write(bytes, to: descriptor) else { throw failure("write", beside) }
+        guard OutputFile.write(bytes, to: descriptor) else { throw OutputFile.failure("write", beside) }
     }
 
     /// Gives the file its name.
     func keep() throws {
-        guard fsync(descriptor) == 0 else { throw failure("write", beside) }
+        guard fsync(descriptor) == 0 else { throw OutputFile.failure("write", beside) }
         // In contrast to rename, this fails if a file with the name exists.
-        guard link(beside, path) == 0 else { throw failure("create", path) }
-        // Without a sync of the directory, a power failure could lose the name.
-        let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
-        defer { close(directory) }
-        guard directory >= 0, fsync(directory) == 0 else {
-            throw Failure(
-                "\(path) is written, but a power failure can still lose it: \(String(cString: strerror(errno)))")
+        guard link(beside, path) == 0 else { throw OutputFile.failure("create", path) }
+        try OutputFile.syncDirectory(of: path)
+    }
+}
+
+/// A file that is read in pieces, or standard input.
+struct InputFile {
+    let name: String
+    private let handle: FileHandle
+
+    /// Opens the file.
+    ///
+    /// - Parameter path: A path; - is standard input.
+    init(_ path: String) throws {
+        name = Self.name(of: path)
+        guard let handle = path == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: path) else {
+            throw Failure("\(name) cannot be read")
         }
+        self.handle = handle
     }
 
-    private func failure(_ doing: String, _ path: String) -> Failure {
-        Failure("cannot \(doing) \(path): \(String(cString: strerror(errno)))")
+    /// Returns the name for messages.
+    static func name(of path: String) -> String { path == "-" ? "standard input" : path }
+
+    /// Returns the next bytes, or nil at the end.
+    ///
+    /// - Throws: if the file cannot be read completely, so that an incomplete one does not count as complete.
+    func next() throws -> Data? {
+        do {
+            return try handle.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : $0 }
+        } catch {
+            throw Failure("\(name) cannot be read completely")
+        }
     }
 }

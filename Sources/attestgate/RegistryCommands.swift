@@ -25,11 +25,7 @@ private struct RenewEpoch: ParsableCommand {
     @OptionGroup var file: ConfigurationFile
 
     func run() throws {
-        do {
-            try file.registryAdministration().renewEpoch()
-        } catch let error as DeviceAdministrationError {
-            throw Failure("\(error)")
-        }
+        try file.registryAdministration().renewEpoch()
         print("the registry has a new epoch: all earlier challenges are refused")
     }
 }
@@ -57,21 +53,16 @@ private struct RegistryExportCommand: ParsableCommand {
         let administration = try file.registryAdministration()
         let target = out == "-" ? nil : try NewFile(at: out)
         let console = ProgressLine()
-        let counts: ExportCounts
-        do {
-            counts = try administration.export { bytes in
-                if let target { return try target.write(bytes) }
-                guard OutputFile.write(bytes, to: STDOUT_FILENO) else {
-                    throw Failure("cannot write to standard output: \(String(cString: strerror(errno)))")
-                }
-            } progress: {
-                console.show("\($0.devices) devices")
+        defer { console.clear() }
+        let counts = try administration.export { bytes in
+            if let target { return try target.write(bytes) }
+            guard OutputFile.write(bytes, to: STDOUT_FILENO) else {
+                throw Failure("cannot write to standard output: \(String(cString: strerror(errno)))")
             }
-            try target?.keep()
-        } catch let error as DeviceAdministrationError {
-            console.clear()
-            throw Failure("\(error)")
+        } progress: {
+            console.show("\($0.devices) devices")
         }
+        try target?.keep()
         console.clear()
         guard target != nil else { return }
         print("wrote \(out): \(counts.text)")
@@ -118,8 +109,6 @@ private struct RegistryImportCommand: ParsableCommand {
             """)
     var acceptLostRevocations = false
 
-    private var name: String { source == "-" ? "standard input" : source }
-
     func run() throws {
         let journal = try file.revocationsPath()
         let hasJournal = FileManager.default.fileExists(atPath: journal)
@@ -132,14 +121,12 @@ private struct RegistryImportCommand: ParsableCommand {
                 """)
         }
         let administration = try file.registryAdministration(.restoring(hasJournal: hasJournal))
-        guard let input = source == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: source) else {
-            throw Failure("\(name) cannot be read")
-        }
+        let input = try InputFile(source)
         let console = ProgressLine()
         defer { console.clear() }
         let report: DeviceAdministration.ImportReport
         do {
-            report = try administration.importExport(next: { try next(of: input) }) {
+            report = try administration.importExport(next: { try input.next().map(Array.init) }) {
                 console.show("\($0) lines read")
             } complete: { head in
                 guard !hasJournal else { return }
@@ -151,13 +138,9 @@ private struct RegistryImportCommand: ParsableCommand {
             }
         } catch let error as RegistryImportError {
             console.clear()
-            throw failure(error)
-        } catch let error as DeviceAdministrationError {
-            console.clear()
-            if case .locked(let registry, _) = error {
-                throw Failure("\(registry) is in use by another process: stop the gateway first")
-            }
-            throw Failure("\(error)")
+            throw Self.failure(error, input.name)
+        } catch DeviceAdministrationError.locked(let registry, _) {
+            throw Failure("\(registry) is in use by another process: stop the gateway first")
         }
         console.clear()
         print(
@@ -172,7 +155,7 @@ private struct RegistryImportCommand: ParsableCommand {
         Date(timeIntervalSince1970: TimeInterval(time)).formatted(.iso8601)
     }
 
-    private func failure(_ error: RegistryImportError) -> Failure {
+    private static func failure(_ error: RegistryImportError, _ name: String) -> Failure {
         switch error {
         case .faults(let faults):
             for fault in faults { Failure.print("\(name):\(fault.line): \(fault.reason)") }
@@ -187,15 +170,6 @@ private struct RegistryImportCommand: ParsableCommand {
             return Failure(
                 "the database is in use by attestgate, with \(connections) connection\(connections == 1 ? "" : "s"): "
                     + "stop all gateways first")
-        }
-    }
-
-    /// Returns the next bytes, or nil at the end.
-    private func next(of input: FileHandle) throws -> [UInt8]? {
-        do {
-            return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : Array($0) }
-        } catch {
-            throw Failure("\(name) cannot be read completely")
         }
     }
 }

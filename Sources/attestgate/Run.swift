@@ -63,8 +63,7 @@ struct Run: ParsableCommand {
     }
 
     func run() throws {
-        let inheritance: Inheritance
-        do { inheritance = try Inheritance.take() } catch { throw Failure("\(error)") }
+        let inheritance = try Inheritance.take()
         let blueprint = try file.load(for: role) { inheritance.tellFailure($0) }
         do {
             let (path, role) = (file.config, role)
@@ -82,21 +81,18 @@ struct Run: ParsableCommand {
                     Self.program, "run", "--config", file.config, "--role", role.rawValue, "--sandbox",
                     sandbox.rawValue,
                 ], sandbox: sandbox)
-        } catch let error as StartupError {
-            guard error.subject != nil else { throw Failure("\(error)") }
+        } catch let error as StartupError where error.subject != nil {
             // Errors that are thrown are printed after "Error: ", so editors would not find the position.
             Failure.print(blueprint.mentions.diagnostic(error).description)
             throw ExitCode.failure
-        } catch {
-            throw Failure("\(error)")
         }
     }
 }
 
-extension Role: ExpressibleByArgument {
-    static let choices = allCases.map(\.rawValue).joined(separator: ", ")
-}
+extension Role: ExpressibleByArgument {}
+extension Sandbox: ExpressibleByArgument {}
 
-extension Sandbox: ExpressibleByArgument {
-    static let choices = allCases.map(\.rawValue).joined(separator: ", ")
+extension CaseIterable where Self: RawRepresentable, RawValue == String {
+    /// All values for help texts: `a, b, c`.
+    static var choices: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }

@@ -11,24 +11,14 @@ struct Status: ParsableCommand {
             Exit status: 0 ready, 1 not ready or not reachable.
             """)
 
-    @OptionGroup var file: ConfigurationFile
-
-    @Option(
-        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
-        completion: .file())
-    var socket: String?
+    @OptionGroup var gateway: GatewayOptions
 
     @Flag(help: "Print one JSON object.")
     var json = false
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket")
-        let status: StatusDocument
-        do throws(AdministrationClientError) {
-            status = try AdministrationClient(socketPath: socket).status()
-        } catch {
-            throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
-        }
+        let socket = try gateway.socket(otherwise: "say --socket")
+        let status = try GatewayOptions.explaining(socket) { try AdministrationClient(socketPath: socket).status() }
         print(json ? String(decoding: JSONText.encode(status), as: UTF8.self) : StatusListing.text(of: status))
         if !status.obstacles.isEmpty { throw ExitCode.failure }
     }

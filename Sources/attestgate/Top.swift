@@ -17,12 +17,7 @@ struct Top: ParsableCommand {
             Exit status: 0; with --once 1 if the gateway is not reachable.
             """)
 
-    @OptionGroup var file: ConfigurationFile
-
-    @Option(
-        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
-        completion: .file())
-    var socket: String?
+    @OptionGroup var gateway: GatewayOptions
 
     @Option(help: ArgumentHelp("The interval: 1 to 60 seconds.", valueName: "SECONDS"))
     var interval = 1
@@ -35,7 +30,7 @@ struct Top: ParsableCommand {
     }
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket")
+        let socket = try gateway.socket(otherwise: "say --socket")
         let watch = GatewayWatch(socket: socket)
         guard !once, isatty(STDOUT_FILENO) == 1 else { return try printOnce(watch) }
         let screen = try TerminalScreen()
@@ -47,12 +42,10 @@ struct Top: ParsableCommand {
     }
 
     private func printOnce(_ watch: GatewayWatch) throws {
-        do throws(AdministrationClientError) {
+        try GatewayOptions.explaining(watch.socket) {
             try watch.look()
             sleep(UInt32(interval))
             try watch.look()
-        } catch {
-            throw Failure("\(DeviceAdministrationError.gateway(socket: watch.socket, error))")
         }
         for line in watch.page.lines { print(line.text) }
     }

@@ -117,9 +117,10 @@ struct CounterFileTests {
     }
 
     @Test("a value is in the file before it is used")
-    func before() async throws {
-        let key = try SimulatedHardwareKey(device)
-        let assertion = try await key.assertion(clientDataHash: [UInt8](repeating: 0, count: 32))
+    func before() throws {
+        let attestor = SimulatedAttestor(device, authority: temporary.path)
+        let assertion = try attestor.assertion(
+            by: attestor.generateKey(), clientDataHash: [UInt8](repeating: 0, count: 32))
         #expect(!assertion.isEmpty)
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "1\n")
     }

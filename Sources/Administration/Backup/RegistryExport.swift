@@ -66,8 +66,7 @@ private enum ExportSource {
         switch self {
         case .gateway(let client):
             do throws(AdministrationClientError) { return try client.exportPage(from: cursor) } catch {
-                if case .refused(let fault) = error { throw .refused(fault) }
-                throw .gateway(socket: client.socketPath, error)
+                throw DeviceAdministrationError(error, of: client.socketPath)
             }
         case .atRest(let registry):
             do throws(RegistryLoadError) {

@@ -25,42 +25,28 @@ public struct AdministrationClient: Sendable {
 
     /// Returns the absolute path of the gateway's conf file, which every reload reads.
     public func configurationFile() throws(AdministrationClientError) -> String {
-        let content = try answered(ClientRequest(.get, "/reload"))
-        guard let file = (try? JSONText.decode([String: String].self, from: content))?["file"] else {
-            throw .malformed
-        }
-        return file
+        try member("file", of: ClientRequest(.get, "/reload"))
     }
 
     /// Reloads the gateway's configuration.
     ///
     /// - Returns: the configuration that the gateway serves afterwards.
     public func reload() throws(AdministrationClientError) -> ReloadDocument {
-        let content = try answered(ClientRequest(.post, "/reload"))
-        guard let document = try? JSONText.decode(ReloadDocument.self, from: content) else { throw .malformed }
-        return document
+        try document(ClientRequest(.post, "/reload"))
     }
 
     /// Starts a new process that replaces the gateway.
     ///
     /// - Returns: the id of the process that then serves.
     public func upgrade() throws(AdministrationClientError) -> Int {
-        let content = try answered(ClientRequest(.post, "/upgrade"))
-        guard let process = (try? JSONText.decode([String: Int].self, from: content))?["process"] else {
-            throw .malformed
-        }
-        return process
+        try member("process", of: ClientRequest(.post, "/upgrade"))
     }
 
     /// Makes the gateway reopen its log file.
     ///
     /// - Returns: false if the gateway writes no log file.
     public func reopenLogs() throws(AdministrationClientError) -> Bool {
-        let content = try answered(ClientRequest(.post, "/logs/reopen"))
-        guard let isFile = (try? JSONText.decode([String: Bool].self, from: content))?["reopened"] else {
-            throw .malformed
-        }
-        return isFile
+        try member("reopened", of: ClientRequest(.post, "/logs/reopen"))
     }
 
     /// Returns the metrics in Prometheus' format.
@@ -70,9 +56,7 @@ public struct AdministrationClient: Sendable {
 
     /// Returns the gateway's status.
     public func status() throws(AdministrationClientError) -> StatusDocument {
-        let content = try answered(ClientRequest(.get, "/status"))
-        guard let status = try? JSONText.decode(StatusDocument.self, from: content) else { throw .malformed }
-        return status
+        try document(ClientRequest(.get, "/status"))
     }
 
     /// Draws a new epoch of the store. All earlier challenges and nonces become invalid.
@@ -84,18 +68,13 @@ public struct AdministrationClient: Sendable {
     ///
     /// - Returns: the devices that were not revoked before.
     public func revoke(_ subject: SubjectName) throws(AdministrationClientError) -> [DeviceDocument] {
-        let content = try answered(ClientRequest(.post, "/subjects/revoke", content: subject.json))
-        guard let page = try? JSONText.decode(DevicePage.self, from: content) else { throw .malformed }
+        let page: DevicePage = try document(ClientRequest(.post, "/subjects/revoke", content: subject.json))
         return page.devices
     }
 
     /// Draws the number of the next revocation list.
     func drawRevocationListNumber() throws(AdministrationClientError) -> Int64 {
-        let content = try answered(ClientRequest(.post, "/certificates/revocation-list-number"))
-        guard let number = (try? JSONText.decode([String: Int64].self, from: content))?["number"] else {
-            throw .malformed
-        }
-        return number
+        try member("number", of: ClientRequest(.post, "/certificates/revocation-list-number"))
     }
 
     /// Returns revoked certificates of the next page.
@@ -105,10 +84,8 @@ public struct AdministrationClient: Sendable {
         after: CertificateSerial?
     ) throws(AdministrationClientError) -> (certificates: [RevokedCertificate], next: CertificateSerial?) {
         let query = after.map { "?after=\($0)" } ?? ""
-        let content = try answered(ClientRequest(.get, "/certificates/revoked" + query))
-        guard let page = try? JSONText.decode(RevokedCertificatesDocument.self, from: content),
-            let read = page.read()
-        else { throw .malformed }
+        let page: RevokedCertificatesDocument = try document(ClientRequest(.get, "/certificates/revoked" + query))
+        guard let read = page.read() else { throw .malformed }
         return read
     }
 
@@ -117,6 +94,22 @@ public struct AdministrationClient: Sendable {
         let content = try answered(ClientRequest(.get, "/registry/export?from=\(cursor)"))
         guard let page = ExportPageDocument(content) else { throw .malformed }
         return page
+    }
+
+    /// Returns the document that answers the request.
+    private func document<Document: Decodable>(_ request: ClientRequest) throws(AdministrationClientError) -> Document {
+        let content = try answered(request)
+        guard let document = try? JSONText.decode(Document.self, from: content) else { throw .malformed }
+        return document
+    }
+
+    /// Returns a member of the object that answers the request.
+    private func member<Value: Decodable>(
+        _ name: String, of request: ClientRequest
+    ) throws(AdministrationClientError) -> Value {
+        let members: [String: Value] = try document(request)
+        guard let value = members[name] else { throw .malformed }
+        return value
     }
 
     private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {
@@ -152,8 +145,7 @@ public struct AdministrationClient: Sendable {
         do throws(AdministrationClientError) {
             return try perform(operation)
         } catch {
-            if case .refused(let fault) = error { throw .refused(fault) }
-            throw .gateway(socket: socketPath, error)
+            throw DeviceAdministrationError(error, of: socketPath)
         }
     }
 }

@@ -49,18 +49,11 @@ public struct DeviceAdministration: Sendable {
     let patience: TimeSpan
 
     public func perform(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
-        try patiently { () throws(DeviceAdministrationError) in
-            if let socketPath {
-                let client = AdministrationClient(socketPath: socketPath, patience: patience)
-                do throws(DeviceAdministrationError) {
-                    return try client.administer(operation)
-                } catch {
-                    guard error.isUnreachable else { throw error }
-                }
-            }
-            // Only adding creates a registry. For other operations, an empty one would hide a wrong path.
-            return try open(creating: operation.isAddition)
-                .map { store throws(DeviceAdministrationError) in try operation.performed(on: store) }
+        // Only adding creates a registry. For other operations, an empty one would hide a wrong path.
+        try ask(creating: operation.isAddition) { client throws(AdministrationClientError) in
+            try client.perform(operation)
+        } file: { store throws(DeviceAdministrationError) in
+            try operation.performed(on: store)
         }
     }
 
@@ -176,26 +169,21 @@ extension DeviceAdministration {
     /// Performs an operation.
     ///
     /// - Parameters:
+    ///   - creating: Whether a missing file is created. Otherwise it must exist.
     ///   - gateway: Asks a running gateway. It is not called if there is none.
-    ///   - file: Uses the registry's file if no gateway runs. The file must exist.
+    ///   - file: Uses the registry's file if no gateway runs.
     func ask<Answer>(
-        _ gateway: (AdministrationClient) throws(AdministrationClientError) -> Answer,
+        creating: Bool = false, _ gateway: (AdministrationClient) throws(AdministrationClientError) -> Answer,
         file: (RegistryStore) throws(DeviceAdministrationError) -> Answer
     ) throws(DeviceAdministrationError) -> Answer {
         try patiently { () throws(DeviceAdministrationError) -> Answer? in
-            if let socketPath {
-                do throws(AdministrationClientError) {
-                    return try gateway(AdministrationClient(socketPath: socketPath, patience: patience))
-                } catch {
-                    switch error {
-                    case .unreachable: break
-                    case .refused(let fault): throw .refused(fault)
-                    default: throw .gateway(socket: socketPath, error)
-                    }
+            if let client {
+                do throws(AdministrationClientError) { return try gateway(client) } catch {
+                    let error = DeviceAdministrationError(error, of: client.socketPath)
+                    guard error.isUnreachable else { throw error }
                 }
             }
-            guard let store = try open(creating: false) else { return nil }
-            return try file(store)
+            return try open(creating: creating).map(file)
         }
     }
 
@@ -206,18 +194,12 @@ extension DeviceAdministration {
 
     func way() throws(DeviceImportError) -> Backend {
         do throws(DeviceAdministrationError) {
-            return try patiently { () throws(DeviceAdministrationError) in
-                if let socketPath {
-                    let client = AdministrationClient(socketPath: socketPath, patience: patience)
-                    do throws(DeviceAdministrationError) {
-                        // The question does not matter, only that a process answers.
-                        _ = try client.administer(.list(after: nil, limit: 1))
-                        return .gateway(client)
-                    } catch {
-                        guard error.isUnreachable else { throw error }
-                    }
-                }
-                return try open(creating: true).map { .file($0) }
+            return try ask(creating: true) { client throws(AdministrationClientError) in
+                // The question does not matter, only that a process answers.
+                _ = try client.perform(.list(after: nil, limit: 1))
+                return .gateway(client)
+            } file: { store in
+                .file(store)
             }
         } catch {
             throw DeviceImportError(reason: error, index: nil, tally: DeviceImportTally())

@@ -17,6 +17,15 @@ public enum DeviceAdministrationError: Error, Equatable, Sendable {
         if case .gateway(_, .unreachable) = self { true } else { false }
     }
 
+    /// Converts the error of the gateway at a socket.
+    init(_ error: AdministrationClientError, of socketPath: String) {
+        if case .refused(let fault) = error {
+            self = .refused(fault)
+        } else {
+            self = .gateway(socket: socketPath, error)
+        }
+    }
+
     /// Returns the error of a store, with the store's own text if it has one.
     static func unavailable(_ store: RegistryStore) -> Self {
         guard let reason = store.lastFault else { return .refused(.storeUnavailable) }

@@ -104,13 +104,6 @@ public struct AdministrationListener: Equatable, Sendable {
     private static let sessions = 64
 }
 
-extension AdministrationListener {
-    /// The access point's name is the address.
-    public static func == (left: AdministrationListener, right: AdministrationListener) -> Bool {
-        left.accessPoint == right.accessPoint && left.tls == right.tls
-    }
-}
-
 /// The level of an endpoint, and the greatest level that a listener permits.
 public enum AdministrationLevel: String, Comparable, CaseIterable, Sendable {
     /// Metrics and health, for scrapers. They contain nothing about a device or a request.

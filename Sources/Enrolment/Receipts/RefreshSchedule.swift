@@ -79,9 +79,6 @@ struct RefreshSchedule {
         }
     }
 
-    /// Handles a call that was abandoned without a fault.
-    mutating func abandoned() { underWay -= 1 }
-
     /// Continues a pause that began under earlier settings.
     mutating func resume(_ earlier: (reason: Pause, until: Instant)?) {
         // The new configuration may contain the operator's correction.

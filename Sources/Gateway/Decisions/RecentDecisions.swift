@@ -33,9 +33,7 @@ package final class RecentDecisions {
     /// The maximum of ordinary decisions between two questions.
     static let sample = 24
 
-    package init() { limit = Self.limit }
-
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int = RecentDecisions.limit) { self.limit = limit }
 
     /// Returns whether a decision is kept.
     ///

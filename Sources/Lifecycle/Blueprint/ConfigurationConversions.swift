@@ -1,9 +1,9 @@
 internal import Attestation
 internal import EventLoop
 internal import Gateway
-internal import GatewayConfiguration
+public import GatewayConfiguration
 internal import Logging
-internal import Registry
+public import Registry
 internal import Server
 internal import TLS
 internal import Telemetry
@@ -100,14 +100,19 @@ extension TimeSpan {
     }
 }
 
-extension AdmittedApps.Setting {
-    init(_ app: AppConfiguration) throws(StartupError) {
-        let environment: AttestationEnvironment =
-            switch app.environment {
+extension AttestationEnvironment {
+    public init(_ environment: AppConfiguration.Environment) {
+        self =
+            switch environment {
             case .production: .production
             case .development: .development
             case .simulator: .simulator
             }
+    }
+}
+
+extension AdmittedApps.Setting {
+    init(_ app: AppConfiguration) throws(StartupError) {
         let counters: CounterMode =
             switch app.counter {
             case .strict: .strict
@@ -117,7 +122,8 @@ extension AdmittedApps.Setting {
         var maximumRisk: UInt32?
         if case .required(let risk) = app.receipt { maximumRisk = risk }
         self.init(
-            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app),
+            id: app.id, environment: AttestationEnvironment(app.environment), counters: counters,
+            extensions: try AppExtensionPolicy(app),
             maximumRisk: maximumRisk)
     }
 }

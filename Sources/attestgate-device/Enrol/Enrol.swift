@@ -166,11 +166,6 @@ struct EnrolmentTransferOptions: ParsableArguments {
 
     /// Sets the common options of all transfers of a run.
     func apply(to settings: CurlSettings, _ resolve: CurlList) throws {
-        try settings.set(CURLOPT_PROTOCOLS_STR, "https")
-        try settings.set(CURLOPT_NOSIGNAL, 1)
-        try settings.set(CURLOPT_TIMEOUT, maxTime)
-        try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
-        try settings.set(CURLOPT_RESOLVE, resolve)
-        if let ca { try settings.set(CURLOPT_CAINFO, ca) }
+        try settings.setTransfer(authorities: ca, resolve, maxTime: maxTime, isVerbose: verbose)
     }
 }

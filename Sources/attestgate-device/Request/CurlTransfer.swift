@@ -188,6 +188,16 @@ struct CurlSettings {
         try check(ag_curl_set_pointer(handle, context, value), context)
     }
 
+    /// Sets what the transfers of both commands have in common.
+    func setTransfer(authorities: String?, _ resolve: CurlList, maxTime: Int, isVerbose: Bool) throws {
+        try set(CURLOPT_PROTOCOLS_STR, "https")
+        try set(CURLOPT_NOSIGNAL, 1)
+        try set(CURLOPT_TIMEOUT, maxTime)
+        try set(CURLOPT_VERBOSE, isVerbose ? 1 : 0)
+        try set(CURLOPT_RESOLVE, resolve)
+        if let authorities { try set(CURLOPT_CAINFO, authorities) }
+    }
+
     /// Sets the method unchanged. With content, the request has content, whatever the method.
     func setMethod(_ method: String, _ content: [UInt8]?) throws {
         if let content {

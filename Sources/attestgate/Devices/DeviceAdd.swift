@@ -3,6 +3,7 @@ internal import ArgumentParser
 internal import Cryptography
 internal import Foundation
 internal import GatewayConfiguration
+internal import Lifecycle
 internal import Registry
 internal import Vocabulary
 
@@ -98,17 +99,6 @@ struct DeviceAdd: ParsableCommand {
     ) throws -> Value where Value.RawValue == String {
         guard let value = Value(rawValue: text) else { throw ValidationError("'\(text)' is not one of \(Value.names)") }
         return value
-    }
-}
-
-extension AttestationEnvironment {
-    init(_ environment: AppConfiguration.Environment) {
-        self =
-            switch environment {
-            case .production: .production
-            case .development: .development
-            case .simulator: .simulator
-            }
     }
 }
 

@@ -35,19 +35,11 @@ struct DeviceAccess: ParsableArguments {
 
     /// Performs an operation on one device and prints its new state.
     func perform(_ operation: DeviceOperation) throws {
-        let answer = try perform(operation, administration())
+        let answer = try administration().perform(operation)
         if case .device(let device) = answer { try print(answer, people: DeviceListing.text(of: device)) }
     }
 
-    func perform(_ operation: DeviceOperation, _ administration: DeviceAdministration) throws -> DeviceAnswer {
-        do {
-            return try administration.perform(operation)
-        } catch {
-            throw Failure("\(error)")
-        }
-    }
-
-    func print(_ answer: DeviceAnswer, people: String) throws {
+    func print(_ answer: some Encodable, people: String) throws {
         let text = json ? String(decoding: JSONText.encode(answer), as: UTF8.self) : people
         try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
     }
@@ -117,13 +109,13 @@ private struct DeviceList: ParsableCommand {
             let operation: DeviceOperation =
                 pending
                 ? .listPending(after: DeviceID(after), limit: size) : .list(after: DeviceID(after), limit: size)
-            let answer = try access.perform(operation, administration)
+            let answer = try administration.perform(operation)
             guard case .page(let page) = answer else { break }
             devices += page.devices
             next = page.next
         }
         try access.print(
-            .page(DevicePage(devices: devices, next: next)), people: DeviceListing.text(of: devices, next: next))
+            DevicePage(devices: devices, next: next), people: DeviceListing.text(of: devices, next: next))
     }
 }
 

@@ -3,6 +3,7 @@ internal import ArgumentParser
 internal import Cryptography
 internal import Foundation
 internal import GatewayConfiguration
+internal import Lifecycle
 internal import Registry
 internal import Vocabulary
 
@@ -39,8 +40,7 @@ struct DeviceImportCommand: ParsableCommand {
             throw Failure("\(Self.text(of: error.tally)); you can repeat the import")
         }
         console.clear()
-        let text = access.json ? String(decoding: JSONText.encode(tally), as: UTF8.self) : Self.text(of: tally)
-        try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
+        try access.print(tally, people: Self.text(of: tally))
     }
 
     private static func text(of tally: DeviceImportTally) -> String {
@@ -50,7 +50,7 @@ struct DeviceImportCommand: ParsableCommand {
 
     // MARK: - File
 
-    private var name: String { file == "-" ? "standard input" : file }
+    private var name: String { InputFile.name(of: file) }
     /// Limit of reported faults.
     private static let faultLimit = 20
 
@@ -81,12 +81,10 @@ struct DeviceImportCommand: ParsableCommand {
     ///
     /// - Parameter take: Returns whether to continue.
     private func readLines(_ take: (ArraySlice<UInt8>) -> Bool) throws {
-        guard let input = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file) else {
-            throw Failure("\(name) cannot be read")
-        }
+        let input = try InputFile(file)
         var rest: [UInt8] = []
         // A longer line is refused, whatever follows.
-        while rest.count <= RegistrationList.lineLimit, let block = try next(of: input) {
+        while rest.count <= RegistrationList.lineLimit, let block = try input.next() {
             rest += block
             var start = rest.startIndex
             while let end = rest[start...].firstIndex(of: UInt8(ascii: "\n")) {
@@ -97,16 +95,6 @@ struct DeviceImportCommand: ParsableCommand {
         }
         // The last line may lack its line end.
         if !rest.isEmpty { _ = take(rest[...]) }
-    }
-
-    /// Returns the next bytes, or nil at the end.
-    private func next(of input: FileHandle) throws -> Data? {
-        do {
-            return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : $0 }
-        } catch {
-            // An incomplete list must not count as complete.
-            throw Failure("\(name) cannot be read completely")
-        }
     }
 }
 

@@ -51,7 +51,7 @@ struct DeviceRevoke: ParsableCommand {
         let people =
             page.devices.isEmpty
             ? "no device to revoke; the subject is barred" : DeviceListing.text(of: page.devices, next: nil)
-        try access.print(.page(page), people: people)
+        try access.print(page, people: people)
     }
 
     private func configuredIssuer() throws -> String {
@@ -63,17 +63,13 @@ struct DeviceRevoke: ParsableCommand {
 
     private func revoke(_ name: SubjectName) throws -> [DeviceDocument] {
         let configuration = try access.file.read()
-        do {
-            return try access.administration().revoke(name) { () throws(DeviceAdministrationError) in
-                do {
-                    guard let registry = configuration.registry else { throw Failure("there is no section `registry`") }
-                    return try RegistrySecrets.subjects(path: registry.secretPath, LibraryContext())
-                } catch {
-                    throw .failed("\(error)")
-                }
+        return try access.administration().revoke(name) { () throws(DeviceAdministrationError) in
+            do {
+                guard let registry = configuration.registry else { throw Failure("there is no section `registry`") }
+                return try RegistrySecrets.subjects(path: registry.secretPath, LibraryContext())
+            } catch {
+                throw .failed("\(error)")
             }
-        } catch let error as DeviceAdministrationError {
-            throw Failure("\(error)")
         }
     }
 }
@@ -123,7 +119,7 @@ enum DeviceReference {
         var next: Int64? = 0
         while let after = next {
             let operation = DeviceOperation.list(after: DeviceID(after), limit: DeviceOperation.largestPage)
-            guard case .page(let page) = try access.perform(operation, administration) else { break }
+            guard case .page(let page) = try administration.perform(operation) else { break }
             for device in page.devices {
                 guard let selection = DeviceSelection(device.keyID), case .key(let key) = selection else { continue }
                 if try names.name(of: key) == name { return selection }

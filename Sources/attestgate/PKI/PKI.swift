@@ -191,8 +191,6 @@ struct AuthorityOptions: ParsableArguments {
             issuer = try files.read().issuer(library)
         } catch let error as CryptographyError {
             throw Failure("\(files.certificatePath), \(files.keyPath): \(error)")
-        } catch let error as StartupError {
-            throw Failure("\(error)")
         }
         guard let end = issuer.certificate.notAfter, end > Int64(Date().timeIntervalSince1970) else {
             throw Failure("\(files.certificatePath): the CA's certificate has expired")

@@ -113,19 +113,12 @@ struct PKIRevocationList: ParsableCommand {
         let library = try LibraryContext()
         // This comes before a number is drawn.
         let issuer = try authority.issuer(or: file, library)
-        let (number, certificates): (Int64, [RevokedCertificate])
-        do {
-            (number, certificates) = try file.registryAdministration().revocations()
-        } catch let error as DeviceAdministrationError {
-            throw Failure("\(error)")
-        }
+        let (number, certificates) = try file.registryAdministration().revocations()
         let now = Int64(Date().timeIntervalSince1970)
         let list = RevocationList(
             number: number, thisUpdate: now - Self.allowance, nextUpdate: now + life.seconds,
             certificates: certificates)
-        let pem: [UInt8]
-        do throws(CryptographyError) { pem = try issuer.sign(list) } catch { throw Failure("\(error)") }
-        try OutputFile.replace(pem, at: out)
+        try OutputFile.replace(issuer.sign(list), at: out)
         let end = Date(timeIntervalSince1970: TimeInterval(list.nextUpdate)).formatted(.iso8601)
         print("wrote \(out): list \(number), \(certificates.count) revoked, good until \(end)")
     }

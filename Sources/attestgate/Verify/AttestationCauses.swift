@@ -200,25 +200,25 @@ struct AlternativeHashes {
             if let decoded = Base64Text(pasted), !decoded.bytes.isEmpty {
                 variants.append((decoded.bytes, "the bytes that the base64 of the \(what) decodes to"))
             }
-            variants.append((text(Self.quoted(pasted)), "the \(what) in quotation marks, as in JSON"))
+            variants.append((text("\"\(pasted)\""), "the \(what) in quotation marks, as in JSON"))
         }
         var all: [Variant] = []
         for (bytes, description) in variants {
             let once = try sha256(bytes)
             let twice = try sha256(once)
-            all.append(
-                Variant(
-                    hash: bytes, explanation: "Not hashed: the app passed \(description) itself, not its SHA-256."))
-            all.append(Variant(hash: once, explanation: Self.explainOnce(description, name, isHash: data.isHash)))
-            all.append(
-                Variant(hash: twice, explanation: "Hashed twice: the app passed SHA-256(SHA-256(\(description)))."))
             let hex = try sha256(text(Hexadecimal.encode(once)))
-            all.append(
-                Variant(hash: hex, explanation: "The app hashed the hexadecimal text of the SHA-256 of \(description).")
-            )
             let base64 = try sha256(text(Base64Text.encode(once)))
-            all.append(
-                Variant(hash: base64, explanation: "The app hashed the base64 text of the SHA-256 of \(description)."))
+            all += [
+                Variant(
+                    hash: bytes, explanation: "Not hashed: the app passed \(description) itself, not its SHA-256."),
+                Variant(hash: once, explanation: Self.explainOnce(description, name, isHash: data.isHash)),
+                Variant(
+                    hash: twice, explanation: "Hashed twice: the app passed SHA-256(SHA-256(\(description)))."),
+                Variant(
+                    hash: hex, explanation: "The app hashed the hexadecimal text of the SHA-256 of \(description)."),
+                Variant(
+                    hash: base64, explanation: "The app hashed the base64 text of the SHA-256 of \(description)."),
+            ]
         }
         // The hash used for verification has failed already.
         self.all = all.filter { $0.hash != data.hash }
@@ -229,8 +229,6 @@ struct AlternativeHashes {
         return
             "Hashed twice: the app passed the SHA-256 of this hash. Or the given hash is the \(name) itself."
     }
-
-    private static func quoted(_ text: String) -> String { "\"\(text)\"" }
 }
 
 /// The detection of an input of another kind.
