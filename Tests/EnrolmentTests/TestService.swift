@@ -32,7 +32,8 @@ final class TestService {
         registry = try DeviceRegistry.start(path: "\(directory.path)/registry", creating: true) { _ in }
         var settings = try Self.settings(keys.library)
         change(&settings)
-        let registryRequests = try RegistryRequests(registry, loop: loop) { _ in }
+        let registryRequests = try RegistryRequests(
+            registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands)
         self.registryRequests = registryRequests
         let shared = EnrolmentShared(counts)
         let rules = try EnrolmentRules(settings, registry.identity, keys.library)

@@ -1,5 +1,5 @@
 public import Cryptography
-internal import EventLoop
+public import EventLoop
 internal import Foundation
 public import Registry
 public import RegistryPostgreSQL
@@ -23,17 +23,11 @@ public struct DeviceAdministration: Sendable {
     ///   - witness: The witness with which the file is compared.
     ///   - socketPath: The administration socket of a running gateway. Nil if there is none.
     ///   - database: The database, if the registry is not a file.
+    ///   - attempts: The number of attempts while the file is locked and no process answers at the socket.
+    ///   - patience: The timeout of each question to a gateway.
     public init(
-        registryPath: String?, witness: WitnessSettings?, socketPath: String?, database: PostgreSQLSettings? = nil
-    ) {
-        self.init(
-            registryPath: registryPath, witness: witness, socketPath: socketPath, database: database, attempts: 20,
-            patience: .seconds(10))
-    }
-
-    init(
         registryPath: String?, witness: WitnessSettings? = nil, socketPath: String?,
-        database: PostgreSQLSettings? = nil, attempts: Int, patience: TimeSpan
+        database: PostgreSQLSettings? = nil, attempts: Int = 20, patience: TimeSpan = .seconds(10)
     ) {
         self.registryPath = registryPath
         self.witness = witness

@@ -7,11 +7,9 @@ internal import Vocabulary
 
 /// One request to the administration and its answer. It is authenticated, collected and passed to its endpoint.
 final class AdministrationExchange: CollectedExchange {
-    private let endpoints: EndpointTable
-    private let accessPoint: AccessPoint
-    private let sessions: PageSessions?
-    private let refusals: AdministrationRefusals
-    private let audit: (AdministrationAct) -> Void
+    private let application: AdministrationApplication
+    private var accessPoint: AccessPoint { application.accessPoint }
+    private var sessions: PageSessions? { application.sessions }
     private var caller = AdministrationCaller.unidentified
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
@@ -20,15 +18,8 @@ final class AdministrationExchange: CollectedExchange {
 
     private static let longestContent = 64 * 1024
 
-    init(
-        connection: ServerConnection, endpoints: EndpointTable, accessPoint: AccessPoint, sessions: PageSessions?,
-        refusals: AdministrationRefusals, audit: @escaping (AdministrationAct) -> Void
-    ) {
-        self.endpoints = endpoints
-        self.accessPoint = accessPoint
-        self.sessions = sessions
-        self.refusals = refusals
-        self.audit = audit
+    init(connection: ServerConnection, application: AdministrationApplication) {
+        self.application = application
         super.init(connection: connection, contentLimit: Self.longestContent)
     }
 
@@ -44,7 +35,7 @@ final class AdministrationExchange: CollectedExchange {
     }
 
     private func admit() throws(AdministrationFault) {
-        let outcome = endpoints.find(head.method, text(head.path))
+        let outcome = application.endpoints.find(head.method, text(head.path))
         try admitClient(outcome)
         switch outcome {
         case .unknown: throw .notFound("There is no such endpoint.")
@@ -87,14 +78,14 @@ final class AdministrationExchange: CollectedExchange {
     private func turnedAway(
         _ reason: AdministrationRefusals.Reason, _ fault: AdministrationFault
     ) -> AdministrationFault {
-        refusals.add(reason, connection.clientName, at: accessPoint.name, .now)
+        application.refusals.add(reason, connection.clientName, at: accessPoint.name, .now)
         return fault
     }
 
     /// Writes a refused change to the audit log, because the client requested it.
     private func logged(_ fault: AdministrationFault, of endpoint: AdministrationEndpoint) -> AdministrationFault {
         if let act = endpoint.act {
-            audit(AdministrationAct(act, act.replacing("_", with: " "), fault, by: peer))
+            application.audit(AdministrationAct(act, act.replacing("_", with: " "), fault, by: peer))
         }
         return fault
     }
@@ -128,7 +119,7 @@ final class AdministrationExchange: CollectedExchange {
             try endpoint.answer(request, reply)
         } catch {
             // The token was wrong when signing in.
-            if error == .tokenRequired { refusals.add(.token, connection.clientName, at: accessPoint.name, .now) }
+            if error == .tokenRequired { _ = turnedAway(.token, error) }
             reply.send(AdministrationResponse(logged(error, of: endpoint)))
         }
     }

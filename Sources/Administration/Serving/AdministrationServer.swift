@@ -3,7 +3,7 @@ public import Cryptography
 public import EventLoop
 internal import HTTP
 public import Registry
-internal import Server
+public import Server
 internal import TLS
 
 /// The server of a running gateway's administration. Only the gateway's own user and root can connect to its Unix
@@ -16,7 +16,7 @@ public final class AdministrationServer {
     private let file: SocketFile
     private let socket: Acceptor
     private let listeners: AdministrationListeners
-    private let commands: RegistryCommands?
+    private let commands: RegistryRequests?
 
     /// Listens. Nothing is served before the loop runs.
     ///
@@ -25,38 +25,27 @@ public final class AdministrationServer {
     ///   - registry: The registry with the devices. Nil if there is none, and no endpoints for devices.
     ///   - subjects: The pseudonyms of people. Nil if subjects cannot be revoked here.
     ///   - endpoints: Additional endpoints.
-    ///   - descriptorCeiling: Connections are accepted below this number.
+    ///   - descriptorCeiling: Connections are accepted below this number, instead of the settings' own.
     ///   - inherited: Sockets that the process inherited, perhaps including those for these addresses.
     ///   - audit: Receives each requested change with client and outcome. It also receives up to 30 refused clients a
     ///     minute.
-    public convenience init(
+    public init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
-        descriptorCeiling: Int32 = .max, inherited: InheritedSockets? = nil,
-        audit: @escaping (AdministrationNotice) -> Void = { _ in }
+        settings: ServerSettings = .administration, descriptorCeiling: Int32? = nil,
+        inherited: InheritedSockets? = nil, audit: @escaping (AdministrationNotice) -> Void = { _ in }
     ) throws(AdministrationStartError) {
-        var settings = ServerSettings.administration
-        settings.descriptorCeiling = descriptorCeiling
-        try self.init(
-            loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, subjects: subjects,
-            endpoints: endpoints, settings: settings, inherited: inherited, audit: audit)
-    }
-
-    init(
-        loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
-        subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint], settings: ServerSettings,
-        inherited: InheritedSockets? = nil,
-        audit: @escaping (AdministrationNotice) -> Void = { _ in }
-    ) throws(AdministrationStartError) {
+        var settings = settings
+        if let descriptorCeiling { settings.descriptorCeiling = descriptorCeiling }
         let refusals = AdministrationRefusals { audit(.refused($0)) }
         self.refusals = refusals
         let act: (AdministrationAct) -> Void = { audit(.act($0)) }
         var endpoints = endpoints
         let pages: PageEndpoints
         do {
-            var made: RegistryCommands?
+            var made: RegistryRequests?
             if let registry {
-                let commands = try RegistryCommands(registry, loop: loop)
+                let commands = try RegistryRequests(registry, loop: loop)
                 made = commands
                 endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: act)
                 endpoints.append(.renewEpoch(performing: commands.perform, audit: act))
@@ -84,7 +73,6 @@ public final class AdministrationServer {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         // The socket's mode authenticates its clients.
-        var settings = settings
         settings.strangersGiveWay = true
         self.listeners = AdministrationListeners(loop: loop) { [settings] accessPoint throws(CryptographyError) in
             try acceptor(accessPoint, settings)
@@ -149,12 +137,13 @@ public final class AdministrationServer {
     }
 }
 
-private final class AdministrationApplication: Application {
-    private let endpoints: EndpointTable
-    private let accessPoint: AccessPoint
-    private let sessions: PageSessions?
-    private let refusals: AdministrationRefusals
-    private let audit: (AdministrationAct) -> Void
+/// The handler of connections and requests of one access point.
+final class AdministrationApplication: Application {
+    let endpoints: EndpointTable
+    let accessPoint: AccessPoint
+    let sessions: PageSessions?
+    let refusals: AdministrationRefusals
+    let audit: (AdministrationAct) -> Void
 
     init(
         _ endpoints: EndpointTable, _ accessPoint: AccessPoint, _ sessions: PageSessions?,
@@ -168,10 +157,7 @@ private final class AdministrationApplication: Application {
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
-        AdministrationExchange(
-            connection: connection, endpoints: endpoints, accessPoint: accessPoint, sessions: sessions,
-            refusals: refusals,
-            audit: audit)
+        AdministrationExchange(connection: connection, application: self)
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
@@ -188,7 +174,7 @@ private final class AdministrationApplication: Application {
 
 extension ServerSettings {
     /// The settings for a few operators and scrapers.
-    static var administration: ServerSettings {
+    public static var administration: ServerSettings {
         var settings = ServerSettings()
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 32)
         settings.connections = 64
@@ -202,52 +188,14 @@ extension ServerSettings {
     }
 }
 
-/// The commands to the registry of this process that wait for a reply.
-final class RegistryCommands {
-    private let loop: Loop
-    private var client: RegistryClient?
-    private var waiting: [UInt64: Waiting] = [:]
-    private var lastToken: UInt64 = 0
-
-    private struct Waiting {
-        let command: RegistryCommand
-        let completion: (Result<RegistryReply, AdministrationFault>) -> Void
-        let timer: LoopTimer
-    }
-
-    /// Far above the time of a command, even with a busy disk. A store's thread that has died never answers.
-    private static let patience = TimeSpan.seconds(5)
-
-    init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
-        self.loop = loop
-        try turn(to: registry)
-    }
-
-    /// Continues with another store after the previous one has ended. Commands sent to the previous store end by their
-    /// timeout.
-    func turn(to registry: DeviceRegistry) throws(EventLoopError) {
-        client = try RegistryClient(registry, loop: loop) { [unowned self] event in
-            if case .reply(let token, let result) = event { complete(token, result) }
-        }
-    }
-
+extension RegistryRequests {
     /// Sends a command.
     ///
     /// - Parameter completion: Called once, on the loop's thread.
     func perform(
         _ command: RegistryCommand, completion: @escaping (Result<RegistryReply, AdministrationFault>) -> Void
     ) {
-        lastToken += 1
-        let token = lastToken
-        guard let client, client.perform(command, token: token) else { return completion(.failure(.busy)) }
-        let timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in
-            complete(token, .failure(.unavailable))
-        }
-        waiting[token] = Waiting(command: command, completion: completion, timer: timer)
-    }
-
-    private func complete(_ token: UInt64, _ result: Result<RegistryReply, StoreError>) {
-        guard let asked = waiting.removeValue(forKey: token) else { return }
-        asked.completion(result.mapError { AdministrationFault($0, asking: asked.command) })
+        let isSent = send(command) { completion($0.mapError { AdministrationFault($0, asking: command) }) }
+        if !isSent { completion(.failure(.busy)) }
     }
 }

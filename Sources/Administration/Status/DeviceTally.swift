@@ -4,7 +4,7 @@ public import Registry
 /// The number of devices in the registry, for the status. It is counted in slices between other work of the store, at
 /// most once a minute. Belongs to one loop.
 public final class DeviceTally {
-    private let commands: RegistryCommands
+    private let commands: RegistryRequests
     private var latest: DeviceCount?
     private var countedAt: Instant?
     private var running: DeviceCount?
@@ -18,7 +18,7 @@ public final class DeviceTally {
     private static let patience = TimeSpan.milliseconds(500)
 
     public init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
-        commands = try RegistryCommands(registry, loop: loop)
+        commands = try RegistryRequests(registry, loop: loop)
         timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in answer() }
     }
 

@@ -2,6 +2,7 @@ public import Attestation
 public import Cryptography
 internal import HTTP
 internal import Registry
+internal import Vocabulary
 
 /// A refusal of an enrolment request, with one case for each check. `EnrolmentError` has a row for each.
 public enum EnrolmentFault: Error, Equatable, Sendable {
@@ -144,6 +145,32 @@ extension EnrolmentFault {
         _ compute: () throws(CryptographyError) -> Result
     ) throws(EnrolmentFault) -> Result {
         do throws(CryptographyError) { return try compute() } catch { throw .checkFailed(error) }
+    }
+}
+
+extension LibraryContext {
+    /// Returns SHA-256 of both texts in a row.
+    func digest(of first: [UInt8], _ second: [UInt8] = []) throws(EnrolmentFault) -> Digest256 {
+        try EnrolmentFault.checking { () throws(CryptographyError) in try sha256(of: first.span, second.span) }
+    }
+
+    /// Returns the key id of a key.
+    ///
+    /// - Parameter point: The uncompressed point.
+    func keyID(of point: [UInt8]) throws(EnrolmentFault) -> KeyID {
+        let digest = try digest(of: point)
+        guard let keyID = KeyID(digest: digest.span) else { preconditionFailure("a SHA-256 has 32 bytes") }
+        return keyID
+    }
+}
+
+extension RegistryRequests {
+    /// Sends a command.
+    ///
+    /// - Parameter completion: Called once, on the loop's thread.
+    func perform(_ command: RegistryCommand, completion: @escaping (Result<RegistryReply, EnrolmentFault>) -> Void) {
+        let isSent = send(command) { completion($0.mapError { EnrolmentFault($0) }) }
+        if !isSent { completion(.failure(.storeUnavailable)) }
     }
 }
 

@@ -53,7 +53,7 @@ final class EnrolmentHandler {
             return refuse(.initialization, subject, error, reply)
         }
         countAttestation(subject)
-        registryRequests.send(.initialize(request)) { [self, subject] result in
+        registryRequests.perform(.initialize(request)) { [self, subject] result in
             do throws(EnrolmentFault) {
                 let what = try Self.initialized(try result.get())
                 decided(.initialization, subject, .granted(what, serial: nil))
@@ -93,7 +93,7 @@ final class EnrolmentHandler {
         } catch {
             return refuse(.keyBinding, subject, error, reply)
         }
-        registryRequests.send(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
+        registryRequests.perform(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
             var subject = subject
             do throws(EnrolmentFault) {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
@@ -110,7 +110,7 @@ final class EnrolmentHandler {
         _ shown: EnrolmentRules.ShownBinding, _ planned: PlannedClientCertificate, by command: BindingRequest,
         _ subject: EnrolmentSubject, _ reply: EnrolmentReply
     ) {
-        registryRequests.send(.bindKey(command)) { [self] result in
+        registryRequests.perform(.bindKey(command)) { [self] result in
             do throws(EnrolmentFault) {
                 let what = try Self.bound(try result.get())
                 // The binding is durable. If issuing fails or the certificate is lost, the phone binds the same key

@@ -60,7 +60,7 @@ final class EnrolmentNonces {
             try issuer.verify(text.span, now: UInt64(max(0, now)), life: life)
         }
         guard case .fresh(let issuedAt, _) = verdict else { throw .nonceRefused }
-        let digest = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: text.span) }
+        let digest = try library.digest(of: text)
         return SingleUse(id: Fingerprint(digest), expiresAt: Int64(clamping: issuedAt + life))
     }
 }

@@ -91,13 +91,10 @@ struct EnrolmentRules {
             try settings.authority.issuer(library), lifetime: settings.certificateLifetime, library)
     }
 
-    /// Returns the app with this RP id hash of 32 bytes.
-    func app(withRPIDHash hash: [UInt8]) -> App? { apps[hash] }
-
     /// Returns the app of a device, if it is still configured for the device's environment.
     func app(of identity: DeviceIdentity) throws(EnrolmentFault) -> (App, rpIDHash: Digest256) {
         let id = Array(identity.app.description.utf8)
-        let hash = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
+        let hash = try library.digest(of: id)
         guard let app = apps[hash.bytes],
             AttestationEnvironment(app.settings.attested.environment) == identity.environment
         else { throw .appRefused }
@@ -143,7 +140,7 @@ extension EnrolmentRules {
         let attestation = request.attestation
         do throws(AttestationFault) {
             let hash = try AttestationObject(attestation.span).data.rpIDHash
-            guard let app = app(withRPIDHash: Array(attestation[hash])) else { throw .rpIDMismatch }
+            guard let app = apps[Array(attestation[hash])] else { throw .rpIDMismatch }
             return app
         } catch {
             throw .attestation(error)
@@ -176,17 +173,9 @@ extension EnrolmentRules {
     private func record(
         _ verified: VerifiedAttestation, of request: InstanceInitialization
     ) throws(EnrolmentFault) -> AttestationRecord {
-        let (attestation, point) = (request.attestation, request.mtlsPublicKey)
-        let digest = try EnrolmentFault.checking { () throws(CryptographyError) in
-            try library.sha256(of: attestation.span)
-        }
+        let digest = try library.digest(of: request.attestation)
         var key: KeyID?
-        if let point {
-            let digest = try EnrolmentFault.checking { () throws(CryptographyError) in
-                try library.sha256(of: point.span)
-            }
-            key = KeyID(digest: digest.span)
-        }
+        if let point = request.mtlsPublicKey { key = try library.keyID(of: point) }
         let receipt = verified.receiptBytes.isEmpty ? nil : verified.receiptBytes
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: key, receipt: receipt,
@@ -307,7 +296,7 @@ extension EnrolmentRules {
             // Token ids are unique for one issuer only. The length precedes the issuer, so that no byte can move
             // between the two.
             let id = Array("\(issuer.issuer.utf8.count):\(issuer.issuer)".utf8) + shown.tokenID
-            let digest = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
+            let digest = try library.digest(of: id)
             return .token(
                 SingleUse(id: Fingerprint(digest), expiresAt: shown.expiry), subject: Fingerprint(shown.subject))
         }

@@ -146,7 +146,7 @@ final class ReceiptRefresher {
         isClaiming = true
         let end = now + Self.claimLife
         let claim = ReceiptClaim(at: now, until: end, limit: Self.claimLimit)
-        context.registryRequests.send(.claimReceipts(claim)) { [weak self] result in
+        context.registryRequests.perform(.claimReceipts(claim)) { [weak self] result in
             guard let self else { return }
             isClaiming = false
             // The next tick asks again.
@@ -300,7 +300,7 @@ extension ReceiptRefresher {
     }
 
     /// A result that cannot be stored now makes the device due when its claim ends.
-    private func send(_ result: ReceiptResult) { context.registryRequests.send(.recordReceipt(result)) { _ in } }
+    private func send(_ result: ReceiptResult) { context.registryRequests.perform(.recordReceipt(result)) { _ in } }
 
     // MARK: - Reporting
 
@@ -334,7 +334,7 @@ private final class ReceiptFigureCollector {
     func update(at time: Int64) {
         guard !isAsking else { return }
         isAsking = true
-        registryRequests.send(.receiptFigures(ceilings: ceilings, at: time)) { [weak self] result in
+        registryRequests.perform(.receiptFigures(ceilings: ceilings, at: time)) { [weak self] result in
             guard let self else { return }
             isAsking = false
             guard case .success(.receiptFigures(let figures)) = result else { return }

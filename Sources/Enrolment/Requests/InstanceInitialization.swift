@@ -66,22 +66,14 @@ extension InstanceInitialization {
         _ form: ClientDataFormat, _ library: LibraryContext
     ) throws(EnrolmentFault) -> Digest256 {
         switch (form, mtlsPublicKey) {
-        case (.nonceAndTag, nil): return try hash(nonce.text, tag, library)
-        case (.nonce, nil): return try hash(nonce.text, [], library)
+        case (.nonceAndTag, nil): return try library.digest(of: nonce.text, tag)
+        case (.nonce, nil): return try library.digest(of: nonce.text)
         case (.dsr, let point?):
-            let integrity = try hash(nonce.bytes, Array("INTEGRITY".utf8), library)
-            let key = try hash(point, [], library)
-            return try hash(integrity.bytes, key.bytes, library)
+            let integrity = try library.digest(of: nonce.bytes, Array("INTEGRITY".utf8))
+            let key = try library.digest(of: point)
+            return try library.digest(of: integrity.bytes, key.bytes)
         case (.dsr, nil): throw .memberMissing(.mtlsPublicKey)
         case (.nonceAndTag, _?), (.nonce, _?): throw .memberUnknown
-        }
-    }
-
-    private func hash(
-        _ first: [UInt8], _ second: [UInt8], _ library: LibraryContext
-    ) throws(EnrolmentFault) -> Digest256 {
-        try EnrolmentFault.checking { () throws(CryptographyError) in
-            try library.sha256(of: first.span, second.span)
         }
     }
 }

@@ -35,10 +35,7 @@ public struct KeyBinding: Equatable, Sendable {
     public func verifyProof(
         key: P256VerificationKey, rpIDHash: Span<UInt8>, _ library: LibraryContext
     ) throws(EnrolmentFault) -> VerifiedAssertion {
-        let clientData = clientData
-        let hash = try EnrolmentFault.checking { () throws(CryptographyError) in
-            try library.sha256(of: clientData.span)
-        }
+        let hash = try library.digest(of: clientData)
         let assertion = proof.assertion
         do throws(AssertionFault) {
             return try AssertionVerifier.verify(
@@ -88,7 +85,7 @@ public struct KeyBindingVerifier {
         try checkSignature(token)
         return KeyBinding(
             nonce: token.nonce, hardwareKeyID: token.hardwareKeyID, point: token.key.point,
-            keyID: try keyID(token.key.point), thumbprint: thumbprint, proof: token.proof,
+            keyID: try library.keyID(of: token.key.point), thumbprint: thumbprint, proof: token.proof,
             admission: try admission(token, thumbprint, now))
     }
 
@@ -139,14 +136,6 @@ public struct KeyBindingVerifier {
         } catch {
             throw .admission(error)
         }
-    }
-
-    private func keyID(_ point: [UInt8]) throws(EnrolmentFault) -> KeyID {
-        let digest = try EnrolmentFault.checking { () throws(CryptographyError) in
-            try library.sha256(of: point.span)
-        }
-        guard let keyID = KeyID(digest: digest.span) else { preconditionFailure("a SHA-256 has 32 bytes") }
-        return keyID
     }
 }
 

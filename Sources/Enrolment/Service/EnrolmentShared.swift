@@ -54,7 +54,7 @@ struct AddressLimits {
 
     private var buckets: BucketTable
     /// The open connections by address. The server limits their sum.
-    private var connections: [AddressBlock: Int] = [:]
+    private let connections = SharedCounts<AddressBlock>()
 
     /// Creates buckets.
     ///
@@ -75,17 +75,11 @@ struct AddressLimits {
     /// Counts one more connection if it is permitted.
     ///
     /// - Returns: whether it is permitted.
-    mutating func openConnection(of client: AddressBlock, _ rates: Rates) -> Bool {
-        let open = connections[client] ?? 0
-        if let limit = rates.connections, open >= limit { return false }
-        connections[client] = open + 1
-        return true
+    func openConnection(of client: AddressBlock, _ rates: Rates) -> Bool {
+        connections.take(for: client, limit: rates.connections ?? .max)
     }
 
-    mutating func closeConnection(of client: AddressBlock) {
-        guard let open = connections[client] else { return }
-        connections[client] = open > 1 ? open - 1 : nil
-    }
+    func closeConnection(of client: AddressBlock) { connections.give(of: client) }
 }
 
 /// The reason why enrolment cannot be served with some settings.

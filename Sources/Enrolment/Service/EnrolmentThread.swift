@@ -35,7 +35,9 @@ final class EnrolmentThread {
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()
-        let registryRequests = try RegistryRequests(registry, loop: loop) { renewal.notify($0) }
+        let registryRequests = try RegistryRequests(
+            registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands
+        ) { renewal.notify($0) }
         self.loop = loop
         self.report = report
         identity = registry.identity
