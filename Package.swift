@@ -31,7 +31,7 @@ let package = Package(
         // What apps link, with what its interface speaks of.
         .library(name: "TrustClient", targets: ["TrustClient", "RequestProof", "Vocabulary"]),
         // The verifier of attestations, with what its interface speaks of.
-        .library(name: "Attestation", targets: ["Attestation", "Cryptography", "Vocabulary"]),
+        .library(name: "Attestation", targets: ["Attestation", "Cryptography", "Encoding", "Vocabulary"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -52,37 +52,41 @@ let package = Package(
         .systemLibrary(name: "CLandlock"),
         .systemLibrary(name: "CLinux"),
 
-        // The ground: values and bytes.
-        .target(name: "Vocabulary", swiftSettings: memorySafe),
+        // The ground: codecs, values and bytes.
+        .target(name: "Encoding", swiftSettings: memorySafe + lifetimes),
+        .target(name: "Vocabulary", dependencies: ["Encoding"], swiftSettings: memorySafe),
         .target(name: "Bytes", swiftSettings: settings + lifetimes),
 
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
         .target(
-            name: "HTTP", dependencies: ["CLinux", "CNghttp2", "Bytes", "EventLoop"],
+            name: "HTTP", dependencies: ["CLinux", "CNghttp2", "Bytes", "Encoding", "EventLoop"],
             swiftSettings: memorySafe + lifetimes),
-        .target(name: "RequestProof", dependencies: ["Vocabulary"], swiftSettings: memorySafe + lifetimes),
+        .target(name: "RequestProof", dependencies: ["Encoding", "Vocabulary"], swiftSettings: memorySafe + lifetimes),
         .target(
-            name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
+            name: "Cryptography", dependencies: ["COpenSSL", "Encoding", "Vocabulary"],
+            swiftSettings: settings + lifetimes),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "EventLoop", "Vocabulary"],
             swiftSettings: settings),
         .target(
-            name: "Attestation", dependencies: ["Cryptography", "Vocabulary"],
+            name: "Attestation", dependencies: ["Cryptography", "Encoding", "Vocabulary"],
             swiftSettings: memorySafe + lifetimes),
-        .target(name: "Challenges", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
+        .target(name: "Challenges", dependencies: ["Cryptography", "Encoding"], swiftSettings: memorySafe + lifetimes),
         .target(
-            name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
+            name: "GatewayConfiguration",
+            dependencies: ["Encoding", "Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
 
         // Devices, bindings and counters, answered from memory; the witness of a store; one module for each store.
-        .target(name: "Registry", dependencies: ["EventLoop", "Vocabulary"], swiftSettings: settings),
+        .target(name: "Registry", dependencies: ["Encoding", "EventLoop", "Vocabulary"], swiftSettings: settings),
         .target(
-            name: "RevocationJournal", dependencies: ["EventLoop", "Registry", "Vocabulary"], swiftSettings: settings),
+            name: "RevocationJournal", dependencies: ["Encoding", "EventLoop", "Registry", "Vocabulary"],
+            swiftSettings: settings),
         .target(
             name: "RegistrySQLite",
             dependencies: [
-                "EventLoop", "Registry", "RevocationJournal", "Vocabulary",
+                "Encoding", "EventLoop", "Registry", "RevocationJournal", "Vocabulary",
                 .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -94,7 +98,10 @@ let package = Package(
         // Metrics, spans and log lines: their formats, and the thread that writes logs.
         .target(
             name: "Telemetry",
-            dependencies: ["Bytes", "EventLoop", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "Bytes", "Encoding", "EventLoop",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: memorySafe),
 
         // The server role, the client role, the decision.
@@ -113,8 +120,8 @@ let package = Package(
         .target(
             name: "Enrolment",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS",
-                "Telemetry", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Encoding", "EventLoop", "HTTP", "Registry",
+                "Server", "TLS", "Telemetry", "Upstream", "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
 
@@ -122,8 +129,8 @@ let package = Package(
         .target(
             name: "Administration",
             dependencies: [
-                "Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistryPostgreSQL", "RegistrySQLite",
-                "RevocationJournal", "Server", "TLS", "Vocabulary",
+                "Bytes", "Cryptography", "Encoding", "EventLoop", "HTTP", "Registry", "RegistryPostgreSQL",
+                "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Vocabulary",
             ],
             // The page is part of the program: no file to be found, or exchanged, when it runs.
             resources: [.embedInCode("Page/Resources")], swiftSettings: memorySafe),
@@ -132,8 +139,8 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Policy", "Registry",
-                "RequestProof", "Server", "TLS", "Telemetry", "TelemetryExport", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Encoding", "EventLoop", "HTTP", "Policy",
+                "Registry", "RequestProof", "Server", "TLS", "Telemetry", "TelemetryExport", "Upstream", "Vocabulary",
             ],
             swiftSettings: memorySafe),
 
@@ -142,7 +149,7 @@ let package = Package(
             name: "Lifecycle",
             dependencies: [
                 "Administration", "Attestation", "Bytes", "CLandlock", "CLinux", "Challenges", "Cryptography",
-                "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Policy", "Registry",
+                "Encoding", "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Policy", "Registry",
                 "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Telemetry",
                 "TelemetryExport", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
@@ -151,8 +158,9 @@ let package = Package(
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "CLinux", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP",
-                "Lifecycle", "Registry", "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Vocabulary",
+                "Administration", "Attestation", "CLinux", "Cryptography", "Encoding", "EventLoop",
+                "GatewayConfiguration", "HTTP", "Lifecycle", "Registry", "RegistryPostgreSQL", "RegistrySQLite",
+                "RevocationJournal", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings, linkerSettings: hardening),
@@ -166,7 +174,8 @@ let package = Package(
         .target(
             name: "TrustClient",
             dependencies: [
-                .target(name: "Cryptography", condition: .when(platforms: [.linux])), "RequestProof", "Vocabulary",
+                .target(name: "Cryptography", condition: .when(platforms: [.linux])), "Encoding", "RequestProof",
+                "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
 
@@ -177,12 +186,13 @@ let package = Package(
 
         // A software phone, and curl for attested requests: tools, no part of the gateway.
         .target(
-            name: "DeviceSimulator", dependencies: ["Cryptography", "RequestProof", "TrustClient", "Vocabulary"],
+            name: "DeviceSimulator",
+            dependencies: ["Cryptography", "Encoding", "RequestProof", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
         .executableTarget(
             name: "attestgate-device",
             dependencies: [
-                "CCurl", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
+                "CCurl", "Cryptography", "DeviceSimulator", "Encoding", "RequestProof", "TrustClient", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings, linkerSettings: hardening),
@@ -240,30 +250,35 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "AttestationTests",
-            dependencies: ["Attestation", "COpenSSL", "Chance", "Cryptography", "TestVectors", "Vocabulary"],
+            dependencies: [
+                "Attestation", "COpenSSL", "Chance", "Cryptography", "Encoding", "TestVectors", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(
             name: "EnrolmentTests",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Enrolment", "EventLoop",
+                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Encoding", "Enrolment", "EventLoop",
                 "Registry", "RegistrySQLite", "Server", "Telemetry", "TestVectors", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
+        .testTarget(
+            name: "EncodingTests", dependencies: ["Chance", "Encoding", "TestVectors"], swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(
             name: "HTTPTests", dependencies: ["CNghttp2", "Chance", "HTTP", "Bytes", "EventLoop"],
             swiftSettings: settings),
         .testTarget(
-            name: "RequestProofTests", dependencies: ["Chance", "RequestProof", "Vocabulary"], swiftSettings: settings),
+            name: "RequestProofTests", dependencies: ["Chance", "Encoding", "RequestProof", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(
             name: "TrustClientTests", dependencies: ["RequestProof", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
             name: "DeviceSimulatorTests",
             dependencies: [
-                "Attestation", "Challenges", "Cryptography", "DeviceSimulator", "Enrolment", "RequestProof",
+                "Attestation", "Challenges", "Cryptography", "DeviceSimulator", "Encoding", "Enrolment", "RequestProof",
                 "TrustClient", "Vocabulary",
             ],
             swiftSettings: settings),
@@ -272,7 +287,7 @@ let package = Package(
         .testTarget(
             name: "RegistryTests",
             dependencies: [
-                "Chance", "EventLoop", "Registry", "RegistryMemory", "RegistryPostgreSQL", "RegistrySQLite",
+                "Chance", "Encoding", "EventLoop", "Registry", "RegistryMemory", "RegistryPostgreSQL", "RegistrySQLite",
                 "RevocationJournal", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
@@ -283,7 +298,8 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "RegistryMemory",
+                "Administration", "Bytes", "Chance", "Cryptography", "Encoding", "EventLoop", "HTTP", "Registry",
+                "RegistryMemory",
                 "RegistrySQLite", "Server", "TestVectors", "Vocabulary",
             ],
             swiftSettings: settings),
@@ -326,12 +342,12 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
         ("FuzzRequestStream", ["HTTP"]), ("FuzzHTTP2Session", ["Bytes", "EventLoop", "HTTP"]),
         ("FuzzHTTP2ClientSession", ["Bytes", "EventLoop", "HTTP"]),
-        ("FuzzAssertion", ["Attestation"]),
+        ("FuzzAssertion", ["Attestation", "Encoding"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
-        ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
-        ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),
+        ("FuzzReceipt", ["Attestation", "Cryptography", "Encoding"]), ("FuzzSignatureInput", ["RequestProof"]),
+        ("FuzzEnrolmentJSON", ["Cryptography", "Encoding", "Enrolment"]),
         ("FuzzProxyHeader", ["EventLoop", "Server"]),
-        ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Enrolment"]),
+        ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Encoding", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(
             name: name, dependencies: modules.map { .byName(name: $0) }, path: "Fuzz/\(name)", swiftSettings: settings)

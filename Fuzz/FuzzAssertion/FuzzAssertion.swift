@@ -1,4 +1,5 @@
 import Attestation
+import Encoding
 
 /// libFuzzer's entry: assertions, authenticator data, and CBOR of any kind.
 ///

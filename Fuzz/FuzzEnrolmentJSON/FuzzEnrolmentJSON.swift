@@ -1,4 +1,5 @@
 import Cryptography
+import Encoding
 import Enrolment
 
 /// libFuzzer's entry: the JSON of the enrolment endpoints.

@@ -1,5 +1,6 @@
 import Challenges
 import Cryptography
+import Encoding
 import Enrolment
 
 /// libFuzzer's entry: key-binding requests and admission tokens.
@@ -89,7 +90,7 @@ private struct World {
     }
 }
 
-private func encoded(_ bytes: ArraySlice<UInt8>) -> String { Base64URLText.encode(bytes.span) }
+private func encoded(_ bytes: ArraySlice<UInt8>) -> String { Base64URL.encode(bytes.span) }
 
 private func token(_ bytes: [UInt8]) {
     guard let token = try? CompactJWS(bytes) else { return }

@@ -1,5 +1,6 @@
 import Attestation
 import Cryptography
+import Encoding
 
 /// libFuzzer's entry: receipts, their payloads, DER and times.
 ///

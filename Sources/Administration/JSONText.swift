@@ -1,3 +1,4 @@
+internal import Encoding
 internal import Foundation
 
 /// JSON encoding and decoding.
@@ -20,53 +21,22 @@ public enum JSONText {
     ///
     /// - Parameter admitted: The permitted names. Others are refused, because they would have no effect.
     static func members(of text: [UInt8], admitted: [String]) throws(AdministrationFault) -> [String: String] {
-        // JSON text contains no NUL, but every other encoding that a decoder might detect does.
-        guard String(validating: text, as: UTF8.self) != nil, !text.contains(0),
-            let members = try? decode([String: String].self, from: text)
-        else { throw .badRequest("The content must be a JSON object whose members are text.") }
+        let object: JSONObject
+        do throws(JSONFault) { object = try JSONReader.object(in: text, longest: text.count) } catch {
+            throw error == .duplicateName ? .badRequest("A member occurs twice.") : notText
+        }
+        var members: [String: String] = [:]
+        for member in object.members {
+            guard let value = member.value.text else { throw notText }
+            members[String(decoding: member.name, as: UTF8.self)] = String(decoding: value, as: UTF8.self)
+        }
         if let unknown = members.keys.sorted().first(where: { !admitted.contains($0) }) {
             let known = admitted.joined(separator: ", ")
             throw .badRequest("The member '\(unknown.prefix(40))' is unknown; known members are \(known).")
         }
-        // The decoder keeps one of several equal names. In an object of text, each member has two strings.
-        guard strings(in: text) == 2 * members.count else { throw .badRequest("A member occurs twice.") }
         return members
     }
 
-    /// Counts the strings.
-    ///
-    /// - Parameter text: Well-formed JSON.
-    private static func strings(in text: [UInt8]) -> Int {
-        var quotes = 0
-        var isEscaped = false
-        for byte in text {
-            if isEscaped {
-                isEscaped = false
-            } else if byte == UInt8(ascii: "\\") {
-                isEscaped = true  // outside strings there are none
-            } else if byte == UInt8(ascii: "\"") {
-                quotes += 1
-            }
-        }
-        return quotes / 2
-    }
-}
-
-/// Times in RFC 3339, UTC.
-public enum Timestamp {
-    /// Returns a text such as `2026-11-21T06:45:00Z`.
-    ///
-    /// - Parameter seconds: Since 1970-01-01T00:00:00Z.
-    static func text(of seconds: Int64) -> String {
-        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
-    }
-
-    /// Returns a text such as `2026-11-21T06:45:00.123Z`.
-    ///
-    /// - Parameter microseconds: Since 1970-01-01T00:00:00Z.
-    public static func milliseconds(of microseconds: Int64) -> String {
-        let rest = String(microseconds / 1_000 % 1_000)
-        return text(of: microseconds / 1_000_000).dropLast() + "." + String(repeating: "0", count: 3 - rest.count)
-            + rest + "Z"
-    }
+    private static let notText = AdministrationFault.badRequest(
+        "The content must be a JSON object whose members are text.")
 }

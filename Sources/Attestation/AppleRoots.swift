@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 /// Apple's two root certificates, as in `certs/roots`. They are compiled in, so that no file can replace them. Their

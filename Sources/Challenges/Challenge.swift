@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The text of a challenge: 78 characters of base64url. It is sent in `Accept-Signature` and comes back in `nonce`.
 ///
 /// It encodes 58 bytes:
@@ -26,7 +28,7 @@ public struct Challenge: Sendable {
 
     init(_ content: Content) {
         var room = text.mutableSpan
-        Base64URLText.encode(content.span, into: &room)
+        Base64URL.encode(content.span, into: &room)
     }
 
     /// A copy of the characters.

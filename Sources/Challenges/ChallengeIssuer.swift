@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 
 /// Issues and verifies challenges without storing them.
 ///
@@ -76,7 +77,7 @@ public struct ChallengeIssuer {
     ) throws(CryptographyError) -> ChallengeVerdict {
         var content = Challenge.Content(repeating: 0)
         var room = content.mutableSpan
-        guard Base64URLText.decode(text, into: &room), content[0] == Challenge.version else { return .malformed }
+        guard Base64URL.decode(text, into: &room), content[0] == Challenge.version else { return .malformed }
         guard let key = key(of: content[1]) else { return .foreign }
         let expected = try key.code(of: content.span.extracting(first: Challenge.codeOffset))
         guard ConstantTime.areEqual(expected.span, content.span.extracting(droppingFirst: Challenge.codeOffset)) else {

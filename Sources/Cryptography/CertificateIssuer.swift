@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import Encoding
 internal import Glibc
 public import Vocabulary
 

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import Encoding
 
 /// A P-256 private key for repeated ECDSA signatures.
 ///
@@ -151,38 +152,30 @@ public enum ECDSASignature {
     /// - Returns: nil unless there are 64 bytes.
     public static func der(fixedWidth signature: Span<UInt8>) -> [UInt8]? {
         guard signature.count == 2 * width else { return nil }
-        let content = integer(signature.extracting(first: width)) + integer(signature.extracting(last: width))
-        return [0x30, UInt8(content.count)] + content
+        let octets = signature.indices.map { signature[$0] }
+        return DERWriter.sequence(
+            DERWriter.integer(Array(octets[..<width])), DERWriter.integer(Array(octets[width...])))
     }
 
     /// Decodes an ECDSA-Sig-Value in DER into r and s of fixed width: 64 bytes (RFC 7518 section 3.4).
     ///
     /// - Returns: nil if the value is malformed or an integer is longer than the curve's order.
     public static func fixedWidth(der signature: Span<UInt8>) -> [UInt8]? {
-        guard signature.count >= 2, signature[0] == 0x30, Int(signature[1]) == signature.count - 2 else { return nil }
-        var position = 2
-        var fixed: [UInt8] = []
-        for _ in 0..<2 {
-            guard position + 2 <= signature.count, signature[position] == 0x02 else { return nil }
-            let length = Int(signature[position + 1])
-            position += 2
-            guard length > 0, length <= width + 1, position + length <= signature.count else { return nil }
-            var octets = (position..<(position + length)).map { signature[$0] }
-            position += length
-            if octets.count == width + 1 {
-                guard octets.removeFirst() == 0 else { return nil }
+        do throws(DERFault) {
+            var outer = DERReader(signature)
+            var integers = DERReader(signature, in: try outer.read(.sequence))
+            try outer.finish()
+            var fixed: [UInt8] = []
+            for _ in 0..<2 {
+                var octets = try integers.read(.integer).map { signature[$0] }
+                if octets.count == width + 1, octets[0] == 0 { octets.removeFirst() }
+                guard (1...width).contains(octets.count) else { return nil }
+                fixed += [UInt8](repeating: 0, count: width - octets.count) + octets
             }
-            fixed += [UInt8](repeating: 0, count: width - octets.count) + octets
+            try integers.finish()
+            return fixed
+        } catch {
+            return nil
         }
-        return position == signature.count ? fixed : nil
-    }
-
-    /// Encodes an INTEGER. A leading zero octet stands only where the sign bit would be set (X.690 section 8.3).
-    private static func integer(_ magnitude: Span<UInt8>) -> [UInt8] {
-        var start = 0
-        while start < magnitude.count - 1, magnitude[start] == 0 { start += 1 }
-        var octets = (start..<magnitude.count).map { magnitude[$0] }
-        if octets[0] >= 0x80 { octets.insert(0, at: 0) }
-        return [0x02, UInt8(octets.count)] + octets
     }
 }

@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 internal import RequestProof
 public import TrustClient
 public import Vocabulary

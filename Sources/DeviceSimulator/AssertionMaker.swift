@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 public import Vocabulary
 
 /// A maker of assertions like the Secure Enclave and iOS, with a software key. The caller keeps the counter.
@@ -115,35 +116,6 @@ public enum AssertionForm: String, CaseIterable, Sendable {
         case .iOS18CodeHash: ("iphoneos", "18.5", "22F76")
         case .iOS27, .iOS27CodeHash: ("iphoneos", "27.0", "24A100")
         case .macOS27: ("macosx", "27.0", "26A100")
-        }
-    }
-}
-
-/// A CBOR writer for attestations and assertions (RFC 8949), with definite lengths in their shortest form.
-enum CBORWriter {
-    static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, bytes.count) + bytes }
-
-    static func text(_ text: String) -> [UInt8] { head(3, text.utf8.count) + text.utf8 }
-
-    /// Encodes a map.
-    ///
-    /// - Parameter entries: Names with encoded values.
-    static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
-        head(5, entries.count) + entries.flatMap { text($0.0) + $0.1 }
-    }
-
-    /// Encodes an array.
-    ///
-    /// - Parameter elements: Encoded elements.
-    static func array(_ elements: [[UInt8]]) -> [UInt8] { head(4, elements.count) + elements.flatMap(\.self) }
-
-    /// Encodes a head. Lengths are at most a few kilobytes.
-    private static func head(_ majorType: UInt8, _ length: Int) -> [UInt8] {
-        let major = majorType << 5
-        switch length {
-        case ..<24: return [major | UInt8(length)]
-        case ..<0x100: return [major | 24, UInt8(length)]
-        default: return [major | 25, UInt8(length >> 8), UInt8(length & 0xff)]
         }
     }
 }

@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 /// A substitute for Apple's attestation service, under the simulator's own root. A gateway accepts its attestations if
@@ -83,40 +84,17 @@ private enum LeafExtension {
     static func nonce(_ nonce: [UInt8]) -> CertificateTemplate.OwnExtension {
         CertificateTemplate.OwnExtension(
             identifier: "1.2.840.113635.100.8.2",
-            value: DERWriter.sequence([DERWriter.explicit(1, DERWriter.octetString(nonce))]))
+            value: DERWriter.sequence(DERWriter.explicit(1, DERWriter.octetString(nonce))))
     }
 
     /// Returns platform, version and build of the system. Up to iOS 17 no extension stated the platform.
     static func system(of form: AssertionForm, version: String?) -> [CertificateTemplate.OwnExtension] {
         let system = form.system
         guard let version = version ?? system?.version else { return [] }
-        var texts: [(UInt16, String)] = [(1400, version)]
+        var texts: [(UInt32, String)] = [(1400, version)]
         if let system { texts += [(1403, system.build), (1026, system.platform)] }
         let value = DERWriter.sequence(
-            texts.map { DERWriter.explicit($0, DERWriter.octetString(Array($1.utf8))) })
+            texts.flatMap { DERWriter.explicit($0, DERWriter.octetString(Array($1.utf8))) })
         return [CertificateTemplate.OwnExtension(identifier: "1.2.840.113635.100.8.7", value: value)]
-    }
-}
-
-/// A DER writer for a leaf's extensions (X.690), which have some hundred bytes.
-private enum DERWriter {
-    static func sequence(_ parts: [[UInt8]]) -> [UInt8] { element([0x30], parts.flatMap(\.self)) }
-
-    static func octetString(_ bytes: [UInt8]) -> [UInt8] { element([0x04], bytes) }
-
-    /// Encodes [number] EXPLICIT.
-    static func explicit(_ number: UInt16, _ content: [UInt8]) -> [UInt8] {
-        guard number >= 31 else { return element([0xa0 | UInt8(number)], content) }
-        let low = UInt8(number & 0x7f)
-        let high = UInt8(number >> 7 & 0x7f)
-        return element([0xbf] + (high == 0 ? [] : [high | 0x80]) + [low], content)
-    }
-
-    private static func element(_ tag: [UInt8], _ content: [UInt8]) -> [UInt8] {
-        switch content.count {
-        case ..<0x80: tag + [UInt8(content.count)] + content
-        case ..<0x100: tag + [0x81, UInt8(content.count)] + content
-        default: tag + [0x82, UInt8(content.count >> 8), UInt8(content.count & 0xff)] + content
-        }
     }
 }

@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 internal import Foundation
 public import Vocabulary
 
@@ -105,7 +106,7 @@ public struct DeviceFleet {
     }
 
     private static func base64(_ key: PrivateKey) -> String {
-        Data(key.publicKey.uncompressedPoint ?? []).base64EncodedString()
+        Base64.encode(key.publicKey.uncompressedPoint ?? [])
     }
 
     private static func pem(_ key: PrivateKey) throws -> String { String(decoding: try key.pem(), as: UTF8.self) }

@@ -1,3 +1,5 @@
+internal import Cryptography
+internal import Encoding
 internal import Foundation
 public import TrustClient
 
@@ -50,7 +52,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
 
     /// The answer that replaces the service's answer with a nonce.
     public static var foreignNonce: EnrolmentAnswer {
-        let nonce = base64URL((0..<32).map { _ in UInt8.random(in: 0...255) })
+        let nonce = Base64URL.encode((0..<32).map { _ in UInt8.random(in: 0...255) })
         return EnrolmentAnswer(status: 200, date: nil, content: Array(#"{"nonce":"\#(nonce)"}"#.utf8))
     }
 
@@ -63,7 +65,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     public func initialization(_ content: [UInt8]) throws -> [UInt8] {
         try Self.object(content) { body in
             switch self {
-            case .tag: body["hardware_key_tag"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .tag: body["hardware_key_tag"] = Base64URL.encode([UInt8](repeating: 7, count: 32))
             case .attestation: body["key_attestation"] = "AAAA"
             case .member: body["unknown"] = 1
             default: break
@@ -81,7 +83,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         let header = try Self.object(Self.decoded(parts[0])) { header in
             switch self {
             case .algorithm: header["alg"] = "none"
-            case .keyID: header["kid"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .keyID: header["kid"] = Base64URL.encode([UInt8](repeating: 7, count: 32))
             case .type: header["typ"] = "JWT"
             default: break
             }
@@ -93,19 +95,22 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
             case .audience: claims["aud"] = "https://other.example"
             case .issuedAt: (claims["iat"], claims["exp"]) = (issuedAt - 3_600, issuedAt - 3_300)
             case .expiry: claims["exp"] = issuedAt + 3_600
-            case .instance: claims["hardware_key_tag"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .instance: claims["hardware_key_tag"] = Base64URL.encode([UInt8](repeating: 7, count: 32))
             case .hardwareSignature:
                 var signature = Self.decoded(Array((claims["hardware_signature"] as? String ?? "").utf8))
                 if let last = signature.popLast() { signature.append(last ^ 1) }
-                claims["hardware_signature"] = Self.base64URL(signature)
+                claims["hardware_signature"] = Base64URL.encode(signature)
             case .claim: claims["unknown"] = 1
             default: break
             }
         }
-        let input = Self.base64URL(header) + "." + Self.base64URL(claims)
-        var signature = Self.fixedWidth(try sign(Array(input.utf8)))
+        let input = Base64URL.encode(header) + "." + Base64URL.encode(claims)
+        let encoded = try sign(Array(input.utf8))
+        guard var signature = ECDSASignature.fixedWidth(der: encoded.span) else {
+            throw SimulatorError("a signature is no ECDSA-Sig-Value")
+        }
         if self == .signature { signature[63] ^= 1 }
-        return Array(#"{"assertion":"\#(input).\#(Self.base64URL(signature))"}"#.utf8)
+        return Array(#"{"assertion":"\#(input).\#(Base64URL.encode(signature))"}"#.utf8)
     }
 
     // MARK: - Helpers
@@ -119,23 +124,5 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
             try JSONSerialization.data(withJSONObject: object, options: [.sortedKeys, .withoutEscapingSlashes]))
     }
 
-    private static func base64URL(_ bytes: [UInt8]) -> String {
-        Data(bytes).base64EncodedString().replacingOccurrences(of: "+", with: "-")
-            .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
-    }
-
-    private static func decoded(_ text: [UInt8]) -> [UInt8] {
-        let text = String(decoding: text, as: UTF8.self).replacingOccurrences(of: "-", with: "+")
-            .replacingOccurrences(of: "_", with: "/")
-        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        return Data(base64Encoded: text + padding).map { [UInt8]($0) } ?? []
-    }
-
-    /// Returns r and s of an ECDSA-Sig-Value, 32 bytes each.
-    private static func fixedWidth(_ der: [UInt8]) -> [UInt8] {
-        let length = Int(der[3])
-        return [der[4..<(4 + length)], der[(6 + length)...]].flatMap { integer in
-            [UInt8](repeating: 0, count: max(0, 32 - integer.count)) + integer.suffix(32)
-        }
-    }
+    private static func decoded(_ text: [UInt8]) -> [UInt8] { Base64URL.decode(text.span) ?? [] }
 }

@@ -1,4 +1,5 @@
 public import Cryptography
+internal import Encoding
 
 /// The content of a verified admission token. Only `AdmissionTokenVerifier` creates one.
 public struct Admission: Equatable, Sendable {

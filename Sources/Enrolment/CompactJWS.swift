@@ -1,5 +1,6 @@
 internal import Challenges
 package import Cryptography
+package import Encoding
 
 /// A parsed JSON Web Signature in compact serialization (RFC 7515 section 3.1). Nothing in it was verified.
 package struct CompactJWS: Equatable, Sendable {
@@ -36,7 +37,7 @@ package struct CompactJWS: Equatable, Sendable {
     }
 
     private static func bytes(_ part: ArraySlice<UInt8>) throws(JWSFault) -> [UInt8] {
-        guard let bytes = Base64URLText.decode(part.span) else { throw .malformed }
+        guard let bytes = Base64URL.decode(part.span) else { throw .malformed }
         return bytes
     }
 
@@ -71,7 +72,7 @@ package struct PublicJWK: Equatable, Sendable {
     package init?(_ members: JSONObject) {
         guard members.hasOnly(Self.members), members["kty"]?.spells("EC") == true,
             members["crv"]?.spells("P-256") == true, let x = members["x"]?.text, let y = members["y"]?.text,
-            let first = Base64URLText.decode(x.span), let second = Base64URLText.decode(y.span),
+            let first = Base64URL.decode(x.span), let second = Base64URL.decode(y.span),
             first.count == 32, second.count == 32
         else { return nil }
         self.x = x
@@ -85,7 +86,7 @@ package struct PublicJWK: Equatable, Sendable {
         let text =
             Array(#"{"crv":"P-256","kty":"EC","x":""#.utf8) + x + Array(#"","y":""#.utf8) + y + Array(#""}"#.utf8)
         let digest = try library.sha256(of: text.span)
-        return Base64URLText.encode(digest.span)
+        return Base64URL.encode(digest.span)
     }
 }
 

@@ -1,3 +1,4 @@
+internal import Encoding
 public import Vocabulary
 
 /// The member `attest` of Accept-Signature (RFC 9421 section 5). It requests a proof and contains the challenge.

@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The field Content-Digest (RFC 9530 section 2). It has at least one digest, and the content must match all of them.
 public struct ContentDigest: Equatable, Sendable {
     /// The supported algorithms: those with status "Active" in RFC 9530 section 5. Others prove nothing and are

@@ -1,3 +1,4 @@
+internal import Encoding
 public import Vocabulary
 
 /// The member `attest` of Signature (RFC 9421 section 4.2): the assertion as a byte sequence.

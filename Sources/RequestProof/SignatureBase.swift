@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The parts of a request, as sent, from which derived components are computed.
 public struct RequestParts: ~Escapable {
     let method: Span<UInt8>

@@ -1,3 +1,4 @@
+internal import Encoding
 public import Vocabulary
 
 /// The member `attest` of Signature-Input (RFC 9421 section 4.1): the covered components and the parameters of a proof.

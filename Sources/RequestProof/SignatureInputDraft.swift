@@ -1,3 +1,4 @@
+internal import Encoding
 import Vocabulary
 
 /// A `SignatureInput` under construction, from a parser or a client.

@@ -1,3 +1,4 @@
+internal import Encoding
 internal import Glibc
 package import Registry
 internal import Vocabulary

@@ -1,3 +1,4 @@
+internal import Encoding
 package import Registry
 package import Vocabulary
 
@@ -216,7 +217,6 @@ enum Checksum {
     static func text(of bytes: some Sequence<UInt8>) -> String { text(of(bytes)) }
 
     static func text(_ sum: UInt32) -> String {
-        let digits = String(sum, radix: 16)
-        return String(repeating: "0", count: 8 - digits.count) + digits
+        Hexadecimal.encode(sum, digits: 8)
     }
 }

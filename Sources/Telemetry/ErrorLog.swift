@@ -1,3 +1,4 @@
+internal import Encoding
 internal import EventLoop
 internal import Glibc
 package import Logging
@@ -49,12 +50,13 @@ package struct ErrorLog: LogHandler {
         _ message: String, _ level: Logger.Level, members: Logger.Metadata = [:], at seconds: Int64, isJSON: Bool,
         hasPriority: Bool = false
     ) -> [UInt8] {
-        let time = CivilTime(seconds: seconds).timestamp
+        let time = CalendarTime(seconds: seconds).timestamp
         let priority = hasPriority ? "<\(priority(of: level))>" : ""
         guard isJSON else { return Array("\(priority)\(time)Z \(level.rawValue) \(plain(message))\n".utf8) }
-        var text = "{\"time\":\"\(time)Z\",\"level\":\"\(level.rawValue)\",\"message\":\(quote(message))"
+        var text =
+            "{\"time\":\"\(time)Z\",\"level\":\"\(level.rawValue)\",\"message\":\(JSONWriter.quoted(plain(message)))"
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            text += ",\"\(name)\":\(quote(value.description))"
+            text += ",\"\(name)\":\(JSONWriter.quoted(plain(value.description)))"
         }
         return Array("\(priority)\(text)}\n".utf8)
     }
@@ -69,15 +71,6 @@ package struct ErrorLog: LogHandler {
         case .info: 6
         case .debug, .trace: 7
         }
-    }
-
-    private static func quote(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in plain(text).unicodeScalars {
-            if scalar == "\"" || scalar == "\\" { quoted.unicodeScalars.append("\\") }
-            quoted.unicodeScalars.append(scalar)
-        }
-        return quoted + "\""
     }
 
     private static func plain(_ text: String) -> String {

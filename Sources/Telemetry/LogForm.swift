@@ -1,4 +1,5 @@
 package import Bytes
+package import Encoding
 package import EventLoop
 
 /// The form of the access log's lines: a JSON object, or text for a reader at a terminal.
@@ -42,7 +43,7 @@ package struct LogForm {
     // MARK: - The line
 
     /// Returns the beginning of all lines of one second: the time up to the point before the milliseconds.
-    package func opening(_ time: CivilTime) -> [UInt8] {
+    package func opening(_ time: CalendarTime) -> [UInt8] {
         Array((isJSON ? "{\"time\":\"\(time.timestamp)." : "\(time.timestamp).").utf8)
     }
 

@@ -1,4 +1,5 @@
 package import Bytes
+internal import Encoding
 
 /// The position of a request in a distributed trace (W3C Trace Context): its trace, and its id in the trace.
 package struct TraceContext: Equatable {
@@ -73,13 +74,8 @@ package struct TraceParent: Equatable {
     private static func number(_ bytes: Span<UInt8>, _ range: Range<Int>) -> UInt64? {
         var number: UInt64 = 0
         for index in range {
-            switch bytes[index] {
-            case let byte where UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte:
-                number = number << 4 | UInt64(byte - UInt8(ascii: "0"))
-            case let byte where UInt8(ascii: "a")...UInt8(ascii: "f") ~= byte:
-                number = number << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
-            default: return nil
-            }
+            guard let digit = Hexadecimal.value(lowercase: bytes[index]) else { return nil }
+            number = number << 4 | UInt64(digit)
         }
         return number
     }

@@ -1,3 +1,4 @@
+internal import Encoding
 internal import RequestProof
 public import Vocabulary
 
@@ -31,19 +32,12 @@ extension KeyID {
     /// - Parameter text: Base64 with padding, as `DCAppAttestService.generateKey` returns it.
     /// - Returns: nil unless the text encodes 32 bytes.
     public init?(base64 text: String) {
-        var bytes: [UInt8] = []
-        let characters = Array(text.utf8)
-        guard characters.count == 44, Base64.decode(characters.span, appendingTo: &bytes) else { return nil }
+        guard text.utf8.count == 44, let bytes = Base64.decode(text) else { return nil }
         self.init(digest: bytes.span)
     }
 
     /// The key id in base64 with padding: the parameter `keyid` of a proof.
-    public var base64: String {
-        var text: [UInt8] = []
-        let bytes = bytes
-        Base64.encode(bytes.span, appendingTo: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
+    public var base64: String { Base64.encode(bytes) }
 }
 
 /// The platform's service for attested keys.

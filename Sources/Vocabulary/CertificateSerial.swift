@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// A certificate's serial number: positive, with at most 20 octets in DER (RFC 5280 section 4.1.2.2).
 public struct CertificateSerial: Hashable, Sendable {
     /// The number in big-endian order without leading zeros: 1 to 20 bytes.

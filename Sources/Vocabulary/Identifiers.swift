@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The id of an app in Apple's form, such as `ABCDE12345.org.example.app`. It is a team id or older prefix of ten
 /// characters, a full stop and the bundle id. The RP id hash of an attestation is the SHA-256 of this text.
 ///

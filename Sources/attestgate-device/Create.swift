@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Cryptography
 internal import DeviceSimulator
+internal import Encoding
 internal import Foundation
 internal import TrustClient
 internal import Vocabulary
@@ -71,7 +72,7 @@ struct Create: ParsableCommand {
             self.isSelfSigned = isSelfSigned
             appID = device.appID.description
             keyID = maker.keyID.base64
-            publicKey = Data(maker.point).base64EncodedString()
+            publicKey = Base64.encode(maker.point)
             certificateKey = device.certificatePublicKeyPath
             certificate = device.certificatePath
         }

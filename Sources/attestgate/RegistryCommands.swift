@@ -1,5 +1,6 @@
 internal import Administration
 internal import ArgumentParser
+internal import Encoding
 internal import Foundation
 internal import Registry
 
@@ -133,7 +134,7 @@ private struct RegistryImportCommand: ParsableCommand {
                 console.clear()
                 // This is printed before the change, so that it is printed even if the process ends then.
                 Failure.print(
-                    "there is no revocation journal at \(journal): what was revoked after \(Self.text(head.time)) is NOT "
+                    "there is no revocation journal at \(journal): what was revoked after \(InternetTime.text(of: head.time)) is NOT "
                         + "revoked: repeat it")
             }
         } catch let error as RegistryImportError {
@@ -144,15 +145,8 @@ private struct RegistryImportCommand: ParsableCommand {
         }
         console.clear()
         print(
-            "imported the export of \(Self.text(report.head.time)): \(report.counts.text); the registry has a new epoch"
+            "imported the export of \(InternetTime.text(of: report.head.time)): \(report.counts.text); the registry has a new epoch"
         )
-    }
-
-    /// Returns a time as text.
-    ///
-    /// - Parameter time: Seconds since 1970.
-    private static func text(_ time: Int64) -> String {
-        Date(timeIntervalSince1970: TimeInterval(time)).formatted(.iso8601)
     }
 
     private static func failure(_ error: RegistryImportError, _ name: String) -> Failure {

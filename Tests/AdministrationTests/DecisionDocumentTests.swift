@@ -1,3 +1,4 @@
+import Encoding
 import Foundation
 import Testing
 
@@ -7,7 +8,7 @@ import Testing
 struct DecisionDocumentTests {
     private static func decision(detail: String?) -> DecisionDocument {
         DecisionDocument(
-            number: 7, time: Timestamp.milliseconds(of: 1_795_000_000_042_999), event: "request",
+            number: 7, time: InternetTime.text(ofMicroseconds: 1_795_000_000_042_999), event: "request",
             client: "192.0.2.0/24",
             route: "records", method: "GET", protocol: "HTTP/2", decision: "denied", status: 401, denial: "proof_stale",
             fault: "client", sentence: "Too old.", detail: detail, device: "9719b119971b79e4", deviceNumber: 3,

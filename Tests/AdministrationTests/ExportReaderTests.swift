@@ -1,5 +1,6 @@
 import Chance
 import Cryptography
+import Encoding
 import Foundation
 import RegistryMemory
 import TestVectors

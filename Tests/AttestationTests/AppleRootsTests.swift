@@ -1,5 +1,6 @@
 import Attestation
 import Cryptography
+import Encoding
 import Foundation
 import Testing
 import Vocabulary

@@ -1,4 +1,5 @@
 import Attestation
+import Encoding
 import TestVectors
 import Testing
 
@@ -9,17 +10,17 @@ struct AssertionTests {
     init() throws { verifying = try Verifying() }
 
     private static let data: [UInt8] = [UInt8](repeating: 9, count: 32) + hex("40 00000001")
-    private static let signature = ("signature", CBORWriting.bytes([1, 2, 3]))
-    private static let authenticatorData = ("authenticatorData", CBORWriting.bytes(data))
+    private static let signature = ("signature", CBORWriter.bytes([1, 2, 3]))
+    private static let authenticatorData = ("authenticatorData", CBORWriter.bytes(data))
 
     private func fault(_ entries: (String, [UInt8])...) -> AssertionFault? {
-        verifying.parse(CBORWriting.map(entries)).failure
+        verifying.parse(CBORWriter.map(entries)).failure
     }
 
     @Test("the two entries are found in either order")
     func order() throws {
         for entries in [[Self.signature, Self.authenticatorData], [Self.authenticatorData, Self.signature]] {
-            let bytes = CBORWriting.map(entries)
+            let bytes = CBORWriter.map(entries)
             let assertion = try verifying.parse(bytes).get()
             #expect(Array(bytes[assertion.signature]) == [1, 2, 3])
             #expect(Array(bytes[assertion.authenticatorData.range]) == Self.data)
@@ -32,7 +33,7 @@ struct AssertionTests {
         #expect(fault() == .entryMissing)
         #expect(fault(Self.signature) == .entryMissing)
         #expect(fault(Self.authenticatorData) == .entryMissing)
-        #expect(fault(Self.signature, ("cdHash", CBORWriting.map([]))) == .entryMissing)
+        #expect(fault(Self.signature, ("cdHash", CBORWriter.map([]))) == .entryMissing)
     }
 
     @Test(
@@ -44,8 +45,8 @@ struct AssertionTests {
 
     @Test("an unsigned cdHash may have any strictly encoded content and is never reported")
     func unsignedCodeHash() throws {
-        let value = CBORWriting.map([("hash", CBORWriting.bytes([1])), ("type", CBORWriting.bytes([2]))])
-        let bytes = CBORWriting.map([("cdHash", value), Self.signature, Self.authenticatorData])
+        let value = CBORWriter.map([("hash", CBORWriter.bytes([1])), ("type", CBORWriter.bytes([2]))])
+        let bytes = CBORWriter.map([("cdHash", value), Self.signature, Self.authenticatorData])
         #expect(try verifying.parse(bytes).get().authenticatorData.extensions.codeDirectoryHash == nil)
         #expect(fault(("cdHash", [0x00]), Self.signature, Self.authenticatorData) == nil)
         let refused: [(String, CBORFault)] = [
@@ -69,7 +70,7 @@ struct AssertionTests {
     @Test("entries are byte strings")
     func kinds() {
         let wrong = AssertionFault.malformed(.unexpectedType)
-        for value in [hex("00"), hex("80"), hex("a0"), hex("f6"), CBORWriting.text("abc")] {
+        for value in [hex("00"), hex("80"), hex("a0"), hex("f6"), CBORWriter.text("abc")] {
             #expect(fault(("signature", value), Self.authenticatorData) == wrong)
             #expect(fault(Self.signature, ("authenticatorData", value)) == wrong)
         }
@@ -96,9 +97,9 @@ struct AssertionTests {
         func padded(to length: Int) -> [UInt8] {
             var filler = length
             while true {
-                let bytes = CBORWriting.map([
+                let bytes = CBORWriter.map([
                     Self.signature, Self.authenticatorData,
-                    ("cdHash", CBORWriting.bytes([UInt8](repeating: 0, count: filler))),
+                    ("cdHash", CBORWriter.bytes([UInt8](repeating: 0, count: filler))),
                 ])
                 if bytes.count == length { return bytes }
                 filler -= 1
@@ -112,7 +113,7 @@ struct AssertionTests {
     @Test("authenticator data that is one byte too short or too long is refused")
     func authenticatorDataLength() {
         func fault(data: [UInt8]) -> AssertionFault? {
-            self.fault(Self.signature, ("authenticatorData", CBORWriting.bytes(data)))
+            self.fault(Self.signature, ("authenticatorData", CBORWriter.bytes(data)))
         }
         #expect(fault(data: Self.data) == nil)
         #expect(fault(data: Array(Self.data.dropLast())) == .authenticatorData(.tooShort))

@@ -1,5 +1,6 @@
 import Attestation
 import Cryptography
+import Encoding
 import Testing
 import TestVectors
 
@@ -55,8 +56,8 @@ struct AssertionVerifierTests {
     func lengths() {
         for count in [0, 1, 23, 24, 255, 256, 65_535, 65_536] {
             let bytes = [UInt8](repeating: 7, count: count)
-            let written = CBORWriting.map([
-                ("signature", CBORWriting.bytes(bytes)), ("authenticatorData", CBORWriting.bytes(bytes)),
+            let written = CBORWriter.map([
+                ("signature", CBORWriter.bytes(bytes)), ("authenticatorData", CBORWriter.bytes(bytes)),
             ])
             #expect(AssertionParts(signature: bytes, authenticatorData: bytes).assertion == written)
         }
@@ -80,7 +81,7 @@ struct AssertionVerifierTests {
         let bytes = try assertion(form)
         let plain = try verify(bytes).get()
         var other = form
-        other.unsigned = [("cdHash", CBORWriting.bytes(Array("whatever I like".utf8)))]
+        other.unsigned = [("cdHash", CBORWriter.bytes(Array("whatever I like".utf8)))]
         let parts = try verifying.parse(bytes).get()
         let forged = other.assertion(
             signature: Array(bytes[parts.signature]), authenticatorData: Array(bytes[parts.authenticatorData.range]))
@@ -210,8 +211,8 @@ struct AssertionForm: CustomTestStringConvertible {
 
     private static let codeHash: [UInt8] = Array(0..<32)
     private static let appExtensions: [(String, [UInt8])] = [
-        ("apple_bundle_version_01", CBORWriting.text("1.2.3")),
-        ("apple_validation_category_01", CBORWriting.bytes([4, 0, 0, 0])),
+        ("apple_bundle_version_01", CBORWriter.text("1.2.3")),
+        ("apple_validation_category_01", CBORWriter.bytes([4, 0, 0, 0])),
     ]
 
     static let all: [AssertionForm] = [
@@ -221,8 +222,8 @@ struct AssertionForm: CustomTestStringConvertible {
             unsigned: [
                 (
                     "cdHash",
-                    CBORWriting.map([
-                        ("hash", CBORWriting.bytes(Array(codeHash.prefix(20)))), ("type", CBORWriting.bytes([2])),
+                    CBORWriter.map([
+                        ("hash", CBORWriter.bytes(Array(codeHash.prefix(20)))), ("type", CBORWriter.bytes([2])),
                     ])
                 )
             ]),
@@ -230,33 +231,33 @@ struct AssertionForm: CustomTestStringConvertible {
         AssertionForm(
             testDescription: "iOS 27, opted in to code hashes", flags: 0xc0,
             extensions: appExtensions + [
-                ("apple_cd_hash_hash_01", CBORWriting.bytes(codeHash)),
-                ("apple_cd_hash_type_01", CBORWriting.bytes([2])),
+                ("apple_cd_hash_hash_01", CBORWriter.bytes(codeHash)),
+                ("apple_cd_hash_type_01", CBORWriter.bytes([2])),
             ]),
         AssertionForm(testDescription: "macOS 27, Apple's sample of 2026", flags: 0x40, extensions: appExtensions),
         AssertionForm(
             testDescription: "macOS 27, opted in, short hash, other order", flags: 0x40,
             extensions: [
-                ("apple_validation_category_01", CBORWriting.bytes([6, 0, 0, 0])),
-                ("apple_cd_hash_type_01", CBORWriting.bytes([2])),
-                ("apple_cd_hash_hash_01", CBORWriting.bytes(Array(codeHash.prefix(20)))),
+                ("apple_validation_category_01", CBORWriter.bytes([6, 0, 0, 0])),
+                ("apple_cd_hash_type_01", CBORWriter.bytes([2])),
+                ("apple_cd_hash_hash_01", CBORWriter.bytes(Array(codeHash.prefix(20)))),
             ]),
         AssertionForm(
             testDescription: "a system to come", flags: 0xff,
             extensions: appExtensions + [
-                ("apple_unheard_of_01", CBORWriting.map([("a", [0xf5]), ("b", [0x82, 0x20, 0xf6])]))
+                ("apple_unheard_of_01", CBORWriter.map([("a", [0xf5]), ("b", [0x82, 0x20, 0xf6])]))
             ]),
     ]
 
     func authenticatorData(rpIDHash: [UInt8], counter: UInt32) -> [UInt8] {
-        rpIDHash + [flags] + CBORWriting.bigEndian(UInt64(counter), 4) + (extensions.map(CBORWriting.map) ?? [])
+        rpIDHash + [flags] + bigEndian(UInt64(counter), 4) + (extensions.map(CBORWriter.map) ?? [])
     }
 
     func assertion(signature: [UInt8], authenticatorData: [UInt8]) -> [UInt8] {
-        CBORWriting.map(
+        CBORWriter.map(
             unsigned + [
-                ("signature", CBORWriting.bytes(signature)),
-                ("authenticatorData", CBORWriting.bytes(authenticatorData)),
+                ("signature", CBORWriter.bytes(signature)),
+                ("authenticatorData", CBORWriter.bytes(authenticatorData)),
             ])
     }
 }

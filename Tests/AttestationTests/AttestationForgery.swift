@@ -1,6 +1,7 @@
 import Attestation
 import COpenSSL
 import Cryptography
+import Encoding
 import Vocabulary
 
 /// An attestation signed by a test authority. It is genuine except for the test's changes before signing.
@@ -23,7 +24,7 @@ struct AttestationForgery {
     /// Values of the nonce extension. Nil for the right one.
     var nonceExtensions: [[UInt8]]?
     /// Encodes the right nonce in the leaf.
-    var writeNonce: ([UInt8]) -> [UInt8] = { DERWriting.nonce($0) }
+    var writeNonce: ([UInt8]) -> [UInt8] = { DERWriter.nonce($0) }
     var systemExtensions: [[UInt8]] = [Self.system("27.0", platform: "iphoneos")]
     var leafValidity = (Self.time - 86_400)...(Self.time + 172_800)
     var leafIsAuthority: Bool? = false
@@ -54,29 +55,29 @@ struct AttestationForgery {
 
     /// {1: 2, 3: -7, -1: 1, -2: x, -3: y}
     static func cose(_ point: [UInt8], kty: UInt8 = 2, alg: UInt8 = 0x26, crv: UInt8 = 1) -> [UInt8] {
-        [0xa5, 0x01, kty, 0x03, alg, 0x20, crv, 0x21] + CBORWriting.bytes(Array(point[1..<33])) + [0x22]
-            + CBORWriting.bytes(Array(point[33..<65]))
+        [0xa5, 0x01, kty, 0x03, alg, 0x20, crv, 0x21] + CBORWriter.bytes(Array(point[1..<33])) + [0x22]
+            + CBORWriter.bytes(Array(point[33..<65]))
     }
 
     static func system(_ version: String?, platform: String?) -> [UInt8] {
-        let version = version.map { DERWriting.explicit(1400, DERWriting.text($0)) } ?? []
-        let build = DERWriting.explicit(1403, DERWriting.text("24A1"))
-        let platform = platform.map { DERWriting.explicit(1026, DERWriting.text($0)) } ?? []
-        return DERWriting.sequence(version, DERWriting.explicit(1406, DERWriting.integer(0)), build, platform)
+        let version = version.map { DERWriter.explicit(1400, DERWriter.octetString(Array($0.utf8))) } ?? []
+        let build = DERWriter.explicit(1403, DERWriter.octetString(Array("24A1".utf8)))
+        let platform = platform.map { DERWriter.explicit(1026, DERWriter.octetString(Array($0.utf8))) } ?? []
+        return DERWriter.sequence(version, DERWriter.explicit(1406, DERWriter.integer([0])), build, platform)
     }
 
     static func extensions(category: UInt8 = 4, version: String = "1.2.3") -> [UInt8] {
-        CBORWriting.map([
-            ("apple_bundle_version_01", CBORWriting.text(version)),
-            ("apple_validation_category_01", CBORWriting.bytes([category, 0, 0, 0])),
+        CBORWriter.map([
+            ("apple_bundle_version_01", CBORWriter.text(version)),
+            ("apple_validation_category_01", CBORWriter.bytes([category, 0, 0, 0])),
         ])
     }
 
     var authenticatorData: [UInt8] {
         get throws {
             let rpIDHash = try authority.library.sha256(of: Array(rpID.utf8).span).bytes
-            let length = CBORWriting.bigEndian(UInt64(credentialID.count), 2)
-            return rpIDHash + [flags] + CBORWriting.bigEndian(UInt64(counter), 4) + aaguid + length + credentialID
+            let length = bigEndian(UInt64(credentialID.count), 2)
+            return rpIDHash + [flags] + bigEndian(UInt64(counter), 4) + aaguid + length + credentialID
                 + coseKey + extensions
         }
     }
@@ -97,12 +98,12 @@ struct AttestationForgery {
         let leaf = try issuer.leaf(request, for: leafKey, by: issuing)
         let certificates =
             [TestAuthority.der(leaf), TestAuthority.der(sentIntermediate)] + furtherCertificates
-        let x5c = CBORWriting.head(4, UInt64(certificates.count)) + certificates.flatMap(CBORWriting.bytes)
-        let statement = [("x5c", x5c)] + (receipt.map { [("receipt", CBORWriting.bytes($0))] } ?? [])
-        return CBORWriting.map(
+        let x5c = CBORWriter.head(4, UInt64(certificates.count)) + certificates.flatMap(CBORWriter.bytes)
+        let statement = [("x5c", x5c)] + (receipt.map { [("receipt", CBORWriter.bytes($0))] } ?? [])
+        return CBORWriter.map(
             [
-                ("fmt", CBORWriting.text(format)), ("attStmt", CBORWriting.map(statement)),
-                ("authData", CBORWriting.bytes(data)),
+                ("fmt", CBORWriter.text(format)), ("attStmt", CBORWriter.map(statement)),
+                ("authData", CBORWriter.bytes(data)),
             ] + unsigned)
     }
 
@@ -132,4 +133,14 @@ struct AttestationForgery {
         }
         return faults
     }
+}
+
+extension DERWriter {
+    /// Returns the value of a leaf's extension with the nonce.
+    static func nonce(_ nonce: [UInt8]) -> [UInt8] { sequence(explicit(1, octetString(nonce))) }
+}
+
+/// Returns the last `count` bytes of a number, the most significant first.
+func bigEndian(_ value: UInt64, _ count: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * (count - 1 - $0))) }
 }

@@ -1,6 +1,7 @@
 import Attestation
 import COpenSSL
 import Cryptography
+import Encoding
 import Testing
 import Vocabulary
 
@@ -28,8 +29,8 @@ struct AttestationStepTests {
         #expect(try faults { $0.systemExtensions = [] } == [])
         #expect(try faults { $0.systemExtensions = [AttestationForgery.system("14.2", platform: nil)] } == [])
         #expect(try faults { $0.extensions = AttestationForgery.extensions() } == [])
-        #expect(try faults { $0.extensions = CBORWriting.map([("apple_new_01", [0xf5])]) } == [])
-        #expect(try faults { $0.unsigned = [("cdHash", CBORWriting.bytes([1, 2, 3]))] } == [])
+        #expect(try faults { $0.extensions = CBORWriter.map([("apple_new_01", [0xf5])]) } == [])
+        #expect(try faults { $0.unsigned = [("cdHash", CBORWriter.bytes([1, 2, 3]))] } == [])
         for flags in [0x00, 0x40, 0xc0, 0xff] as [UInt8] { #expect(try faults { $0.flags = flags } == []) }
         // Apple's own samples pass the challenge instead of its hash.
         #expect(try faults { $0.clientDataHash = Array("test_server_challenge".utf8) } == [])
@@ -77,7 +78,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.extensions = map + [0] } == [.extensions(.extensions(.trailingBytes))])
         #expect(try faults { $0.extensions = map + map } == [.extensions(.extensions(.trailingBytes))])
         #expect(try faults { $0.extensions = [0x00] } == [.extensions(.extensions(.unexpectedType))])
-        let wrong = CBORWriting.map([("apple_validation_category_01", [0x04])])
+        let wrong = CBORWriter.map([("apple_validation_category_01", [0x04])])
         #expect(try faults { $0.extensions = wrong } == [.extensions(.extensions(.unexpectedType))])
     }
 
@@ -173,16 +174,16 @@ struct AttestationStepTests {
     @Test("nonce extension: a missing or repeated one and every other form are refused")
     func nonceExtension() throws {
         let nonce = [UInt8](repeating: 9, count: 32)
-        let right = DERWriting.nonce(nonce)
+        let right = DERWriter.nonce(nonce)
         #expect(try faults { $0.nonceExtensions = [] } == [.nonceExtensionCount(0)])
         let forms: [([UInt8], DERFault)] = [
-            ([], .truncated), (right + [0], .trailingBytes), (DERWriting.octets(nonce), .unexpectedTag),
-            (DERWriting.sequence(DERWriting.octets(nonce)), .unexpectedTag),
-            (DERWriting.sequence(DERWriting.explicit(2, DERWriting.octets(nonce))), .unexpectedTag),
-            (DERWriting.nonce(Array(nonce.dropLast())), .unexpectedValue),
-            (DERWriting.nonce(nonce + [0]), .unexpectedValue),
-            (DERWriting.sequence(DERWriting.explicit(1, DERWriting.octets(nonce) + [5, 0])), .trailingBytes),
-            (DERWriting.sequence(DERWriting.explicit(1, DERWriting.octets(nonce)), [5, 0]), .trailingBytes),
+            ([], .truncated), (right + [0], .trailingBytes), (DERWriter.octetString(nonce), .unexpectedTag),
+            (DERWriter.sequence(DERWriter.octetString(nonce)), .unexpectedTag),
+            (DERWriter.sequence(DERWriter.explicit(2, DERWriter.octetString(nonce))), .unexpectedTag),
+            (DERWriter.nonce(Array(nonce.dropLast())), .unexpectedValue),
+            (DERWriter.nonce(nonce + [0]), .unexpectedValue),
+            (DERWriter.sequence(DERWriter.explicit(1, DERWriter.octetString(nonce) + [5, 0])), .trailingBytes),
+            (DERWriter.sequence(DERWriter.explicit(1, DERWriter.octetString(nonce)), [5, 0]), .trailingBytes),
             ([0x30, 0x80] + right.dropFirst(2) + [0, 0], .indefiniteLength),
             ([0x30, 0x81] + right.dropFirst(), .notShortest),
         ]
@@ -196,8 +197,8 @@ struct AttestationStepTests {
         var forgery = try AttestationForgery(authority)
         let data = try forgery.authenticatorData
         let right = try authority.library.sha256(of: data.span, forgery.clientDataHash.span).bytes
-        let other = DERWriting.nonce([UInt8](repeating: 9, count: 32))
-        for nonces in [[DERWriting.nonce(right), other], [other, DERWriting.nonce(right)]] {
+        let other = DERWriter.nonce([UInt8](repeating: 9, count: 32))
+        for nonces in [[DERWriter.nonce(right), other], [other, DERWriter.nonce(right)]] {
             forgery.nonceExtensions = nonces
             #expect(try forgery.refusals(forgery.evidence()) == [.nonceExtensionCount(2)])
         }

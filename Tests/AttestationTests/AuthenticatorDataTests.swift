@@ -1,4 +1,5 @@
 import Attestation
+import Encoding
 import TestVectors
 import Testing
 
@@ -25,7 +26,7 @@ struct AuthenticatorDataTests {
     }
 
     private func fault(_ entries: [(String, [UInt8])]) -> AuthenticatorDataFault? {
-        fault(extensions: CBORWriting.map(entries))
+        fault(extensions: CBORWriter.map(entries))
     }
 
     @Test("37 bytes are enough, and the counter is big-endian", arguments: [0, 1, 40])
@@ -49,7 +50,7 @@ struct AuthenticatorDataTests {
         let plain = try read(fixed(flags: flags)).get()
         #expect(plain.flags == flags)
         #expect(plain.extensions == AppExtensions())
-        let map = CBORWriting.map([("apple_validation_category_01", CBORWriting.bytes([4, 0, 0, 0]))])
+        let map = CBORWriter.map([("apple_validation_category_01", CBORWriter.bytes([4, 0, 0, 0]))])
         let extended = try read(fixed(flags: flags) + map).get()
         #expect(extended.extensions.validationCategory == .appStore)
     }
@@ -70,7 +71,7 @@ struct AuthenticatorDataTests {
 
     @Test("bytes behind the map are refused")
     func trailing() {
-        let map = CBORWriting.map([("apple_bundle_version_01", CBORWriting.text("1"))])
+        let map = CBORWriter.map([("apple_bundle_version_01", CBORWriter.text("1"))])
         #expect(fault(extensions: map) == nil)
         for byte: UInt8 in [0x00, 0xa0, 0xf6, 0xff] {
             #expect(fault(extensions: map + [byte]) == .extensions(.trailingBytes))
@@ -97,7 +98,7 @@ struct AuthenticatorDataTests {
 
     @Test("the validation category is little-endian, and unknown ones are returned")
     func category() throws {
-        let map = CBORWriting.map([("apple_validation_category_01", CBORWriting.bytes([0x0a, 0x0b, 0x0c, 0x0d]))])
+        let map = CBORWriter.map([("apple_validation_category_01", CBORWriter.bytes([0x0a, 0x0b, 0x0c, 0x0d]))])
         let data = try read(fixed() + map).get()
         #expect(data.extensions.validationCategory?.rawValue == 0x0d0c_0b0a)
     }
@@ -106,19 +107,19 @@ struct AuthenticatorDataTests {
     func forms() {
         let category = "apple_validation_category_01"
         for bytes: [UInt8] in [[], [4], [4, 0, 0], [4, 0, 0, 0, 0]] {
-            #expect(fault([(category, CBORWriting.bytes(bytes))]) == .extensions(.unexpectedType))
+            #expect(fault([(category, CBORWriter.bytes(bytes))]) == .extensions(.unexpectedType))
         }
         #expect(fault([(category, [0x04])]) == .extensions(.unexpectedType))
-        #expect(fault([(category, CBORWriting.text("abcd"))]) == .extensions(.unexpectedType))
-        #expect(fault([("apple_bundle_version_01", CBORWriting.bytes([0x31]))]) == .extensions(.unexpectedType))
+        #expect(fault([(category, CBORWriter.text("abcd"))]) == .extensions(.unexpectedType))
+        #expect(fault([("apple_bundle_version_01", CBORWriter.bytes([0x31]))]) == .extensions(.unexpectedType))
         #expect(fault([("apple_bundle_version_01", hex("61ff"))]) == .extensions(.textNotUTF8))
     }
 
     @Test("a code directory hash has 1 to 64 bytes and a type of one byte")
     func codeDirectoryHash() throws {
-        let hash = ("apple_cd_hash_hash_01", CBORWriting.bytes([UInt8](repeating: 7, count: 32)))
-        let type = ("apple_cd_hash_type_01", CBORWriting.bytes([2]))
-        let bytes = fixed() + CBORWriting.map([type, hash])
+        let hash = ("apple_cd_hash_hash_01", CBORWriter.bytes([UInt8](repeating: 7, count: 32)))
+        let type = ("apple_cd_hash_type_01", CBORWriter.bytes([2]))
+        let bytes = fixed() + CBORWriter.map([type, hash])
         let found = try #require(try read(bytes).get().extensions.codeDirectoryHash)
         #expect(found.type == 2)
         #expect(Array(bytes[found.hash]) == [UInt8](repeating: 7, count: 32))
@@ -126,22 +127,22 @@ struct AuthenticatorDataTests {
         #expect(fault([hash]) == .codeDirectoryHash)
         #expect(fault([type]) == .codeDirectoryHash)
         for count in [0, 65] {
-            let other = ("apple_cd_hash_hash_01", CBORWriting.bytes([UInt8](repeating: 7, count: count)))
+            let other = ("apple_cd_hash_hash_01", CBORWriter.bytes([UInt8](repeating: 7, count: count)))
             #expect(fault([other, type]) == .codeDirectoryHash)
         }
-        for other: [UInt8] in [CBORWriting.bytes([]), CBORWriting.bytes([2, 0]), [0x02]] {
+        for other: [UInt8] in [CBORWriter.bytes([]), CBORWriter.bytes([2, 0]), [0x02]] {
             #expect(fault([hash, ("apple_cd_hash_type_01", other)]) == .extensions(.unexpectedType))
         }
     }
 
     @Test("unknown extensions are ignored, but must be strict CBOR and occur once")
     func unknown() {
-        #expect(fault([("apple_new_01", [0xf5]), ("x", CBORWriting.map([("y", [0x80])]))]) == nil)
+        #expect(fault([("apple_new_01", [0xf5]), ("x", CBORWriter.map([("y", [0x80])]))]) == nil)
         #expect(fault([("x", [0x00]), ("x", [0x00])]) == .extensions(.duplicateKey))
         #expect(fault([("x", hex("9fff"))]) == .extensions(.indefiniteLength))
         #expect(fault([("x", hex("818181818181818100"))]) == .extensions(.tooDeep))
         #expect(fault(extensions: hex("a1 01 00")) == .extensions(.unsupportedKey))
-        let version = ("apple_bundle_version_01", CBORWriting.text("1"))
+        let version = ("apple_bundle_version_01", CBORWriter.text("1"))
         #expect(fault([version, version]) == .extensions(.duplicateKey))
     }
 }

@@ -1,5 +1,6 @@
 import Attestation
 import Cryptography
+import Encoding
 import Foundation
 import Testing
 import TestVectors
@@ -122,9 +123,9 @@ struct GenuineAssertionTests {
         let parts = try verifying.parse(genuine.bytes).get()
         let data = Array(genuine.bytes[parts.authenticatorData.range])
         let signature = Array(genuine.bytes[parts.signature])
-        let shorter = CBORWriting.map([
-            ("signature", CBORWriting.bytes(signature)),
-            ("authenticatorData", CBORWriting.bytes(Array(data.dropLast()))),
+        let shorter = CBORWriter.map([
+            ("signature", CBORWriter.bytes(signature)),
+            ("authenticatorData", CBORWriter.bytes(Array(data.dropLast()))),
         ])
         let result = try verifying.verify(
             shorter, [data[36]] + genuine.clientDataHash, key(genuine.point), rpIDHash: verifying.hash(genuine.appID))

@@ -2,6 +2,7 @@ import Attestation
 import Challenges
 import Cryptography
 import DeviceSimulator
+import Encoding
 import Enrolment
 import Testing
 import TrustClient
@@ -216,7 +217,7 @@ struct EnrolmentTests {
     }
 
     private func token(by issuer: P256SigningKey, for point: [UInt8], at now: Int64) throws -> String {
-        func encoded(_ bytes: [UInt8]) -> String { Base64URLText.encode(bytes.span) }
+        func encoded(_ bytes: [UInt8]) -> String { Base64URL.encode(bytes.span) }
         func hash(_ text: String) throws -> Digest256 {
             let bytes = Array(text.utf8)
             return try library.sha256(of: bytes.span)

@@ -2,6 +2,7 @@ import Attestation
 import Challenges
 import Cryptography
 import DeviceSimulator
+import Encoding
 import Enrolment
 import Foundation
 import TrustClient
@@ -104,7 +105,7 @@ final class TestService {
         switch request.endpoint {
         case .nonce:
             let bytes = try EnrolmentFault.testing { () throws(CryptographyError) in try library.randomBytes(32) }
-            let text = Base64URLText.encode(bytes.span)
+            let text = Base64URL.encode(bytes.span)
             nonces.insert(text)
             guard let nonce = Enrolment.IssuedNonce(Array(text.utf8)) else { throw .nonceRefused }
             return .nonce(nonce)

@@ -88,8 +88,6 @@ struct EndpointTests {
 
     @Test("every answer has the current time")
     func date() throws {
-        var field = DateField()
-        #expect(String(decoding: field.value(at: 784_111_777), as: UTF8.self) == "Sun, 06 Nov 1994 08:49:37 GMT")
         let answer = try TestService().post("/key-binding", "{}")
         #expect(answer.head.firstMatch(of: /\r\nDate: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r\n/) != nil)
     }

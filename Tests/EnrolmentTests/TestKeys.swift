@@ -1,5 +1,6 @@
 import Challenges
 import Cryptography
+import Encoding
 import Enrolment
 import Vocabulary
 
@@ -41,7 +42,7 @@ struct Keys {
     }
 }
 
-func base64URL(_ bytes: [UInt8]) -> String { Base64URLText.encode(bytes.span) }
+func base64URL(_ bytes: [UInt8]) -> String { Base64URL.encode(bytes.span) }
 
 func base64URL(_ text: String) -> String { base64URL(Array(text.utf8)) }
 

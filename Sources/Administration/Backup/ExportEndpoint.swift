@@ -1,3 +1,4 @@
+internal import Encoding
 internal import HTTP
 internal import Registry
 internal import Vocabulary

@@ -1,4 +1,4 @@
-internal import Foundation
+internal import Encoding
 internal import HTTP
 internal import Registry
 internal import Vocabulary
@@ -79,7 +79,8 @@ struct RevokedCertificatesDocument: Codable, Equatable {
     init(_ page: RevokedCertificatePage) {
         certificates = page.certificates.map {
             Entry(
-                serial: $0.serial.description, revokedAt: Timestamp.text(of: $0.revokedAt), reason: $0.reason.rawValue)
+                serial: $0.serial.description, revokedAt: InternetTime.text(of: $0.revokedAt),
+                reason: $0.reason.rawValue)
         }
         next = page.next?.description
     }
@@ -98,11 +99,11 @@ struct RevokedCertificatesDocument: Codable, Equatable {
         var read: [RevokedCertificate] = []
         for entry in certificates {
             guard let serial = CertificateSerial(entry.serial),
-                let time = try? Date(entry.revokedAt, strategy: .iso8601),
+                let time = InternetTime(entry.revokedAt),
                 let reason = RevocationReason(rawValue: entry.reason)
             else { return nil }
             read.append(
-                RevokedCertificate(serial: serial, revokedAt: Int64(time.timeIntervalSince1970), reason: reason))
+                RevokedCertificate(serial: serial, revokedAt: time.seconds, reason: reason))
         }
         let next = next.map { CertificateSerial($0) }
         // An unreadable position would lose the following pages.

@@ -1,4 +1,4 @@
-internal import Foundation
+internal import Encoding
 internal import Registry
 internal import Vocabulary
 
@@ -53,11 +53,11 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         platform = device.identity.platform.rawValue
         environment = device.identity.environment.rawValue
         state = device.state.rawValue
-        registeredAt = Timestamp.text(of: device.registeredAt)
-        approvedAt = device.approvedAt.map(Timestamp.text)
-        revokedAt = device.revokedAt.map(Timestamp.text)
+        registeredAt = InternetTime.text(of: device.registeredAt)
+        approvedAt = device.approvedAt.map(InternetTime.text(of:))
+        revokedAt = device.revokedAt.map(InternetTime.text(of:))
         counter = device.highestCounter
-        subject = device.subject.map { Data($0.bytes).base64EncodedString() }
+        subject = device.subject.map { Base64.encode($0.bytes) }
         shownExtensions = device.shown.names
         self.bindings = bindings?.map(BindingDocument.init)
         self.receipt = receipt
@@ -134,9 +134,9 @@ public struct BindingDocument: Codable, Equatable, Sendable {
 
     init(_ binding: Binding) {
         keyID = binding.key.base64
-        createdAt = Timestamp.text(of: binding.createdAt)
-        endedAt = binding.endedAt.map(Timestamp.text)
-        endsAt = binding.endsAt.map(Timestamp.text)
+        createdAt = InternetTime.text(of: binding.createdAt)
+        endedAt = binding.endedAt.map(InternetTime.text(of:))
+        endsAt = binding.endsAt.map(InternetTime.text(of:))
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -173,9 +173,9 @@ public struct ReceiptDocument: Codable, Equatable, Sendable {
 
     init(_ refresh: ReceiptRefresh, riskMetric: UInt32?) {
         self.riskMetric = riskMetric
-        createdAt = refresh.createdAt.map(Timestamp.text)
-        nextAt = refresh.nextAt.map(Timestamp.text)
-        askedAt = refresh.askedAt.map(Timestamp.text)
+        createdAt = refresh.createdAt.map(InternetTime.text(of:))
+        nextAt = refresh.nextAt.map(InternetTime.text(of:))
+        askedAt = refresh.askedAt.map(InternetTime.text(of:))
         outcome = refresh.outcome?.rawValue
         failures = refresh.failures
     }

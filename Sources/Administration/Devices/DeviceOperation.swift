@@ -1,3 +1,4 @@
+internal import Encoding
 internal import Foundation
 public import Registry
 public import Vocabulary
@@ -168,9 +169,7 @@ public enum DeviceSelection: Equatable, Sendable {
             return KeyID(digest: octets.span)
         }
         let base64 = text.replacing("-", with: "+").replacing("_", with: "/") + (text.utf8.count == 43 ? "=" : "")
-        guard let data = Data(base64Encoded: base64), data.base64EncodedString() == base64 else { return nil }
-        let octets = Array(data)
-        return KeyID(digest: octets.span)
+        return Base64.decode(base64).flatMap { KeyID(digest: $0.span) }
     }
 
     /// The form for a path, in which base64 would add slashes.
@@ -178,11 +177,11 @@ public enum DeviceSelection: Equatable, Sendable {
         switch self {
         case .number(let id): id.description
         case .key(let key):
-            key.base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+            Base64URL.encode(key.bytes)
         }
     }
 }
 
 extension KeyID {
-    var base64: String { Data(bytes).base64EncodedString() }
+    var base64: String { Base64.encode(bytes) }
 }

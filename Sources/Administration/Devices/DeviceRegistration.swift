@@ -1,5 +1,5 @@
 public import Cryptography
-internal import Foundation
+internal import Encoding
 public import Registry
 public import Vocabulary
 
@@ -199,9 +199,7 @@ public struct DeviceKey: Equatable, Sendable {
     /// - Parameter text: Base64 of the point, or of a SubjectPublicKeyInfo in DER with a named curve and an
     ///   uncompressed point (RFC 5480 section 2). `SecKey`, CryptoKit and OpenSSL write these forms.
     public init(base64 text: String, _ library: LibraryContext) throws(DeviceKeyFault) {
-        // The decoded bytes are encoded again, because decoders accept spellings that no encoder writes.
-        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { throw .noBase64 }
-        let bytes = Array(data)
+        guard let bytes = Base64.decode(text) else { throw .noBase64 }
         let isDER = bytes.count == Self.derPrefix.count + 65 && bytes.starts(with: Self.derPrefix)
         try self.init(point: isDER ? Array(bytes.dropFirst(Self.derPrefix.count)) : bytes, library)
     }
@@ -229,7 +227,7 @@ public struct DeviceKey: Equatable, Sendable {
     ]
 
     /// Base64 of the 65 bytes.
-    public var base64: String { Data(point.bytes).base64EncodedString() }
+    public var base64: String { Base64.encode(point.bytes) }
 }
 
 /// The reason why an input is not a device's key.

@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 internal import EventLoop
 internal import HTTP
 
@@ -55,7 +56,7 @@ final class PageEndpoints {
                 reply.send(
                     AdministrationResponse(
                         json: [
-                            "key": begun.key, "until": Timestamp.text(of: begun.session.end),
+                            "key": begun.key, "until": InternetTime.text(of: begun.session.end),
                             "level": accessPoint.level.rawValue,
                         ]
                     ).setting(cookie: sessions.cookieField(begun.cookie)))

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Encoding
 internal import EventLoop
 internal import HTTP
 internal import Server

@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The status of a gateway: the answer to `GET /status`.
 public struct StatusDocument: Codable, Equatable, Sendable {
     public struct Reload: Codable, Equatable, Sendable {
@@ -8,7 +10,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
         public init(succeeded: Bool, at: Int64, reason: String?) {
             self.succeeded = succeeded
-            self.at = Timestamp.text(of: at)
+            self.at = InternetTime.text(of: at)
             self.reason = reason
         }
     }
@@ -19,7 +21,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let reason: String
 
         public init(at: Int64, reason: String) {
-            self.at = Timestamp.text(of: at)
+            self.at = InternetTime.text(of: at)
             self.reason = reason
         }
     }
@@ -176,8 +178,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
             self.listener = listener
             self.host = host
             self.of = of
-            self.thisUpdate = thisUpdate.map { Timestamp.text(of: $0) }
-            self.nextUpdate = Timestamp.text(of: nextUpdate)
+            self.thisUpdate = thisUpdate.map { InternetTime.text(of: $0) }
+            self.nextUpdate = InternetTime.text(of: nextUpdate)
             stale = nextUpdate <= now
         }
 
@@ -207,7 +209,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
             self.host = host
             self.role = role
             self.subject = subject
-            self.expiresAt = Timestamp.text(of: expiresAt)
+            self.expiresAt = InternetTime.text(of: expiresAt)
         }
 
         private enum CodingKeys: String, CodingKey {
@@ -262,13 +264,13 @@ public struct StatusDocument: Codable, Equatable, Sendable {
             epochChangedAt: Int64? = nil, devices: Devices? = nil, unavailableSince: Int64? = nil,
             reason: String? = nil
         ) {
-            self.unavailableSince = unavailableSince.map { Timestamp.text(of: $0) }
+            self.unavailableSince = unavailableSince.map { InternetTime.text(of: $0) }
             self.reason = reason
             self.available = available
             self.countersCommitted = countersCommitted
             self.countersWaiting = countersWaiting
             self.journalComplete = journalComplete
-            self.epochChangedAt = epochChangedAt.map { Timestamp.text(of: $0) }
+            self.epochChangedAt = epochChangedAt.map { InternetTime.text(of: $0) }
             self.devices = devices
         }
 
@@ -317,7 +319,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     ) {
         self.version = version
         self.process = process
-        self.startedAt = Timestamp.text(of: startedAt)
+        self.startedAt = InternetTime.text(of: startedAt)
         self.obstacles = obstacles
         self.generation = generation
         self.lastReload = lastReload

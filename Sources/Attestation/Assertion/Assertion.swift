@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// A parsed App Attest assertion: the result of `DCAppAttestService.generateAssertion(_:clientDataHash:)`.
 ///
 /// It is a CBOR map of the byte strings `signature` and `authenticatorData`, in any order. Apps that opted in to code

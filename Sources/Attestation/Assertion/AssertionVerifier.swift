@@ -1,4 +1,5 @@
 public import Cryptography
+public import Encoding
 
 /// Verification of assertions as in Apple's "Validating apps that connect to your server".
 ///

@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 /// The state of one attestation's verification: its parsed content and the checks.

@@ -1,4 +1,5 @@
 public import Cryptography
+public import Encoding
 
 /// The checks of an attestation in the order of execution. Comparisons precede signatures.
 public enum AttestationStep: String, Sendable, CaseIterable {

@@ -1,3 +1,6 @@
+internal import Cryptography
+internal import Encoding
+
 /// A parsed App Attest attestation object: the result of `DCAppAttestService.attestKey(_:clientDataHash:)`.
 ///
 /// It is a CBOR map of `fmt`, `attStmt` (certificates and receipt) and `authData`, in any order. Apps that opted in to
@@ -91,5 +94,15 @@ public struct AttestationObject: Equatable, Sendable {
                 }
             }
         }
+    }
+}
+
+extension Span where Element == UInt8 {
+    /// Returns whether the bytes are the UTF-8 of `text`.
+    ///
+    /// - Parameter text: A literal, which needs neither allocation nor reference counting.
+    func spells(_ text: String) -> Bool {
+        let text = text.utf8
+        return ConstantTime.areEqual(self, text.span)
     }
 }

@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 
 /// The certificate of an attested key, with Apple's extensions.
 struct AttestedLeaf {

@@ -1,3 +1,4 @@
+internal import Encoding
 public import Vocabulary
 
 /// The extensions of authenticator data about the app. They exist since iOS 27 and macOS 27.

@@ -1,3 +1,5 @@
+public import Encoding
+
 /// Authenticator data (WebAuthn section 6.1) in the form of App Attest.
 ///
 /// Its flags do not tell what follows the fixed part, in contrast to WebAuthn. Assertions up to iOS 26 set AT (0x40)

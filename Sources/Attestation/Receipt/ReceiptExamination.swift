@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 
 /// The state of one receipt's verification, like `AttestationExamination`.
 struct ReceiptExamination {

@@ -1,4 +1,5 @@
 public import Cryptography
+public import Encoding
 
 /// The values to which a receipt must be bound.
 public struct ReceiptExpectation: Sendable {

@@ -1,5 +1,6 @@
 public import Attestation
 public import Cryptography
+public import Encoding
 internal import HTTP
 internal import Registry
 internal import Vocabulary

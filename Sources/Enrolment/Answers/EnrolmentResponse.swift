@@ -1,5 +1,5 @@
 public import Cryptography
-internal import Foundation
+internal import Encoding
 internal import HTTP
 public import Vocabulary
 
@@ -143,7 +143,7 @@ public struct ClientCertificateIssue {
         let leaf = try issuer.issue(template, for: PublicKey(point: point.span, library))
         let chain = [try leaf.der(), try issuer.certificate.der()]
         return IssuedClientCertificate(
-            chain: chain.map { Data($0).base64EncodedString() }, expiresAt: planned.notAfter, serial: leaf.serial)
+            chain: chain.map { Base64.encode($0) }, expiresAt: planned.notAfter, serial: leaf.serial)
     }
 }
 

@@ -1,5 +1,6 @@
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Registry
 internal import Vocabulary
 
@@ -105,7 +106,7 @@ struct EnrolmentRules {
     /// refusal.
     func label(of device: KeyID) -> String? {
         guard let name = try? logNames.name(of: device) else { return nil }
-        return Hexadecimal.encode((0..<8).map { UInt8(truncatingIfNeeded: name >> (56 - 8 * $0)) })
+        return Hexadecimal.encode(name, digits: 16)
     }
 }
 

@@ -1,6 +1,6 @@
 internal import Cryptography
+internal import Encoding
 internal import EventLoop
-internal import Foundation
 internal import Registry
 internal import Upstream
 
@@ -73,7 +73,7 @@ final class ReceiptServices {
             fields: [
                 ("Authorization", authorization), ("Content-Type", "text/plain"), ("Accept-Encoding", "identity"),
             ],
-            content: Array(Data(work.receipt).base64EncodedString().utf8))
+            content: Array(Base64.encode(work.receipt).utf8))
         // Repeating the request is harmless, because a newer receipt can be exchanged again.
         return OutboundCall(request, on: pools[work.service], loop: loop, isRepeatable: true, completion: answered)
     }

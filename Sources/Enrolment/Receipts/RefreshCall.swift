@@ -1,6 +1,6 @@
 internal import Challenges
 internal import Cryptography
-internal import Foundation
+internal import Encoding
 internal import Upstream
 
 /// The credential for Apple: a JSON Web Token (RFC 7519) signed with ES256 by the developer's key. It is renewed
@@ -41,13 +41,13 @@ struct RefreshToken {
     private func make(_ now: Int64) throws(CryptographyError) -> String {
         let header = Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8)
         let claims = Array(#"{"iss":"\#(team)","iat":\#(now)}"#.utf8)
-        let signed = "\(Base64URLText.encode(header.span)).\(Base64URLText.encode(claims.span))"
+        let signed = "\(Base64URL.encode(header.span)).\(Base64URL.encode(claims.span))"
         let input = Array(signed.utf8)
         let signature = try key.sign(digest: try library.sha256(of: input.span))
         guard let fixed = ECDSASignature.fixedWidth(der: signature.span) else {
             throw CryptographyError(doing: "sign a token: the signature has an unexpected form")
         }
-        return "\(signed).\(Base64URLText.encode(fixed.span))"
+        return "\(signed).\(Base64URL.encode(fixed.span))"
     }
 }
 
@@ -97,6 +97,6 @@ enum RefreshAnswer: Equatable {
         let isBlank = { (byte: UInt8) in byte == 0x20 || (0x09...0x0d).contains(byte) }
         let text = content.drop(while: isBlank)
         guard let last = text.lastIndex(where: { !isBlank($0) }) else { return nil }
-        return Data(base64Encoded: Data(text[...last])).map { [UInt8]($0) }
+        return Base64.decode(text[...last], isCanonical: false)
     }
 }

@@ -1,5 +1,6 @@
 public import Attestation
 public import Cryptography
+internal import Encoding
 public import Vocabulary
 
 /// The parsed content of `POST /instance-initialization`. Nothing was verified.

@@ -1,5 +1,6 @@
 public import Attestation
 public import Cryptography
+internal import Encoding
 public import Vocabulary
 
 /// The content of a verified key-binding token. Only `KeyBindingVerifier` creates one.

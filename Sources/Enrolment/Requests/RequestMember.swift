@@ -1,4 +1,5 @@
 internal import Challenges
+internal import Encoding
 internal import Vocabulary
 
 /// The members of requests: of the body, and of a token's header or claims.
@@ -60,7 +61,7 @@ extension JSONObject {
     /// - Parameter lengths: The permitted numbers of bytes.
     func bytes(_ member: RequestMember, _ lengths: ClosedRange<Int>) throws(EnrolmentFault) -> [UInt8] {
         let text = try text(member)
-        guard let bytes = Base64URLText.decode(text.span), lengths.contains(bytes.count) else {
+        guard let bytes = Base64URL.decode(text.span), lengths.contains(bytes.count) else {
             throw .valueFormat(member)
         }
         return bytes
@@ -90,7 +91,7 @@ public struct IssuedNonce: Hashable, Sendable {
     ///
     /// - Returns: nil for another form.
     public init?(_ text: [UInt8]) {
-        guard Self.lengths.contains(text.count), let bytes = Base64URLText.decode(text.span) else { return nil }
+        guard Self.lengths.contains(text.count), let bytes = Base64URL.decode(text.span) else { return nil }
         self.text = text
         self.bytes = bytes
     }

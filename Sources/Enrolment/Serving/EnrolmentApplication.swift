@@ -1,5 +1,5 @@
+internal import Encoding
 internal import EventLoop
-internal import Foundation
 internal import Server
 
 /// The handler of connections and requests of one generation's listeners.
@@ -50,34 +50,9 @@ final class EnrolmentApplication: Application {
     }
 
     /// The present value of a Date field.
-    var date: [UInt8] { dateField.value(at: WallClock.seconds) }
+    var date: [UInt8] { Array(dateField.value(at: WallClock.seconds).utf8) }
 
     func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, took: TimeSpan) {
         shared.count { $0.answered(endpoint, error, nanoseconds: took.nanoseconds) }
-    }
-}
-
-/// The value of the Date field (RFC 9110 section 6.6.1), computed once a second. A phone with a wrong clock learns the
-/// time from it, so that its next token has the right time.
-struct DateField {
-    private let formatter = DateFormatter()
-    private var second: Int64?
-    private var text: [UInt8] = []
-
-    init() {
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(secondsFromGMT: 0)
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-    }
-
-    /// Returns the value, such as `Sat, 21 Nov 2026 06:45:00 GMT` (RFC 9110 section 5.6.7).
-    ///
-    /// - Parameter now: The time in seconds since 1970.
-    mutating func value(at now: Int64) -> [UInt8] {
-        if second != now {
-            second = now
-            text = Array(formatter.string(from: Date(timeIntervalSince1970: TimeInterval(now))).utf8)
-        }
-        return text
     }
 }

@@ -1,3 +1,4 @@
+internal import Encoding
 internal import EventLoop
 internal import HTTP
 internal import Telemetry
@@ -133,18 +134,10 @@ extension RecentDecision {
     package var decisionName: String? { decision.map { String(describing: $0.name) } }
     /// 32 hexadecimal digits; nil if there was no request.
     package var traceID: String? {
-        trace == .none ? nil : Hexadecimal.encode(trace.high) + Hexadecimal.encode(trace.low)
+        trace == .none ? nil : Hexadecimal.encode(trace.high, digits: 16) + Hexadecimal.encode(trace.low, digits: 16)
     }
     /// 16 hexadecimal digits, as in the access log.
-    package var device: String? { label.map { Hexadecimal.encode($0.id) } }
+    package var device: String? { label.map { Hexadecimal.encode($0.id, digits: 16) } }
     package var app: String? { label?.app.map { String(decoding: $0, as: UTF8.self) } }
     package var durationMicroseconds: Int64? { total.map { max(0, $0.nanoseconds / 1_000) } }
-}
-
-extension Hexadecimal {
-    /// 16 digits.
-    fileprivate static func encode(_ number: UInt64) -> String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
-    }
 }

@@ -1,5 +1,6 @@
 package import Challenges
 package import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 /// The secrets that all gateways of a store share, from the file that `registry.secret` names.

@@ -1,5 +1,6 @@
 package import Bytes
 package import Cryptography
+internal import Encoding
 package import EventLoop
 internal import HTTP
 package import Policy
@@ -57,7 +58,7 @@ package final class GatewayApplication: Application {
     /// Whether clients' traces are continued. If not, each request begins a new one.
     private let continuesTraces: Bool
     private var traces: TraceGenerator
-    private var clock = ClockText()
+    private var dateField = DateField()
 
     /// Makes the application of a worker from a configuration.
     ///
@@ -297,9 +298,8 @@ package final class GatewayApplication: Application {
 
     /// Appends the Date field of a response by the gateway itself.
     func appendDate(to output: inout ByteBuffer) {
-        clock.update(to: WallClock.seconds)
         output.append("Date: ")
-        output.append(clock.httpDate)
+        output.append(dateField.value(at: WallClock.seconds))
         output.append("\r\n")
     }
 }

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Encoding
 internal import EventLoop
 internal import HTTP
 internal import Telemetry
@@ -83,7 +84,7 @@ struct LogLines: ~Copyable {
     private mutating func begin(_ event: StaticString, _ now: Int64) {
         if now / 1_000_000 != second {
             second = now / 1_000_000
-            opening = form.opening(CivilTime(seconds: second))
+            opening = form.opening(CalendarTime(seconds: second))
         }
         form.begin(opening, milliseconds: UInt64(now / 1_000 % 1_000), event, to: &line)
     }

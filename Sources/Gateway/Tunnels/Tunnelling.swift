@@ -1,7 +1,7 @@
 internal import Cryptography
+internal import Encoding
 internal import HTTP
 internal import Registry
-internal import RequestProof
 internal import Server
 internal import Vocabulary
 

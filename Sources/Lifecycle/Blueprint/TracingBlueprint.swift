@@ -1,3 +1,4 @@
+internal import Encoding
 internal import EventLoop
 internal import Gateway
 internal import GatewayConfiguration
@@ -72,10 +73,7 @@ struct TracingBlueprint: Sendable {
         var random = SystemRandomNumberGenerator()
         let high: UInt64 = random.next() & 0xffff_ffff_ffff_0fff | 0x4000
         let low: UInt64 = random.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000
-        let digits = [high, low].map { number in
-            let text = String(number, radix: 16)
-            return String(repeating: "0", count: 16 - text.count) + text
-        }.joined()
+        let digits = Hexadecimal.encode(high, digits: 16) + Hexadecimal.encode(low, digits: 16)
         var text = ""
         for (index, digit) in digits.enumerated() { text += ([8, 12, 16, 20].contains(index) ? "-" : "") + "\(digit)" }
         return text

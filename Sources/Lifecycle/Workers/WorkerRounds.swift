@@ -1,4 +1,5 @@
 internal import Administration
+internal import Encoding
 internal import EventLoop
 internal import Gateway
 
@@ -149,7 +150,7 @@ extension DecisionDocument {
     fileprivate init(_ decision: RecentDecision, number: Int) {
         let row = decision.denial?.row
         self.init(
-            number: number, time: Timestamp.milliseconds(of: decision.time), event: decision.event.description,
+            number: number, time: InternetTime.text(ofMicroseconds: decision.time), event: decision.event.description,
             client: decision.client, route: decision.route, method: decision.methodName,
             protocol: decision.protocolName, decision: decision.decisionName,
             status: decision.status == 0 ? nil : Int(decision.status), denial: row?.code.description,

@@ -1,3 +1,4 @@
+internal import Encoding
 internal import Vocabulary
 
 /// The text form of a record: a JSON object on one line. Equal records have equal bytes.
@@ -136,8 +137,6 @@ struct ExportLineWriter {
     /// Whether the current object already has a member.
     private var hasMember = false
 
-    private static let digits = Array("0123456789abcdef".utf8)
-
     consuming func finish() -> [UInt8] {
         var output = output
         output.append(UInt8(ascii: "}"))
@@ -166,10 +165,7 @@ struct ExportLineWriter {
         member(name)
         quote()
         output.reserveCapacity(output.count + 2 * value.count + 1)
-        for byte in value {
-            output.append(Self.digits[Int(byte >> 4)])
-            output.append(Self.digits[Int(byte & 15)])
-        }
+        Hexadecimal.append(value, to: &output)
         quote()
     }
 

@@ -1,3 +1,4 @@
+internal import Encoding
 internal import Vocabulary
 
 /// A strict reader for the output of `ExportLineWriter`: it accepts one order of members and one spelling of each
@@ -132,8 +133,8 @@ struct ExportLineReader {
         guard has(name) else { return nil }
         guard skip("\"") else { throw ExportFault("'\(name)' is not text") }
         var bytes: [UInt8] = []
-        while text.endIndex - position >= 2, let high = Self.nibble(text[position]),
-            let low = Self.nibble(text[position + 1])
+        while text.endIndex - position >= 2, let high = Hexadecimal.value(lowercase: text[position]),
+            let low = Hexadecimal.value(lowercase: text[position + 1])
         {
             bytes.append(high << 4 | low)
             position += 2
@@ -163,14 +164,6 @@ struct ExportLineReader {
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
-
-    private static func nibble(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-        default: nil
-        }
-    }
 }
 
 // Records are read in the order in which their members are written.

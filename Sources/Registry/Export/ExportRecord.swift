@@ -1,3 +1,4 @@
+internal import Encoding
 package import EventLoop
 public import Vocabulary
 

@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// A part of a request that a proof covers (RFC 9421 section 2): one of four derived components, or a field.
 ///
 /// Other derived components are refused. `@target-uri`, `@scheme` and `@request-target` add nothing, and a value with

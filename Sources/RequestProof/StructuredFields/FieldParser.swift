@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// An item between two separators of a structured field (RFC 8941 section 3.3). Ranges refer to the parsed bytes.
 package enum BareItem: Equatable, Sendable {
     /// An integer of at most 15 digits: -999,999,999,999,999 to 999,999,999,999,999.
@@ -289,32 +291,6 @@ extension Span where Element == UInt8 {
         var rest: UInt64 = 0
         for index in (position..<count).reversed() { rest = rest << 8 | UInt64(self[index]) }
         return Swift.min(count, position + marks(FieldWord(rest)).trailingZeroBitCount / 8)
-    }
-
-    /// Returns eight bytes, the first in the lowest bits. It is one load, because the compiler sees that all exist.
-    @inline(__always)
-    private func word(at position: Int) -> UInt64 {
-        let bytes = extracting(position..<(position + 8))
-        let low =
-            UInt64(bytes[0]) | UInt64(bytes[1]) << 8 | UInt64(bytes[2]) << 16 | UInt64(bytes[3]) << 24
-        let high =
-            UInt64(bytes[4]) << 32 | UInt64(bytes[5]) << 40 | UInt64(bytes[6]) << 48 | UInt64(bytes[7]) << 56
-        return low | high
-    }
-
-    /// Returns whether the bytes are equal.
-    func isSame(as other: Span<UInt8>) -> Bool {
-        guard count == other.count else { return false }
-        var position = 0
-        while position + 8 <= count {
-            guard word(at: position) == other.word(at: position) else { return false }
-            position += 8
-        }
-        while position < count {
-            guard self[position] == other[position] else { return false }
-            position += 1
-        }
-        return true
     }
 
     func isSame(as other: [UInt8]) -> Bool { isSame(as: other.span) }

@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The canonical serialization of each structured type (RFC 8941 section 4.1), appended to an array of bytes.
 enum FieldWriter {
     /// Appends an integer (RFC 8941 section 4.1.4).

@@ -1,3 +1,5 @@
+internal import Encoding
+
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
 #else
@@ -36,7 +38,7 @@ public struct EnrolmentAnswer: Equatable, Sendable {
     /// The certificate in the answer to `POST /key-binding`.
     var certificate: EnrolledCertificate? {
         guard status == 200, let bound = decoded(Bound.self) else { return nil }
-        let chain = bound.certificateChain.compactMap { Data(base64Encoded: $0).map { [UInt8]($0) } }
+        let chain = bound.certificateChain.compactMap { Base64.decode($0, isCanonical: false) }
         guard chain.count == bound.certificateChain.count, !chain.isEmpty else { return nil }
         return EnrolledCertificate(chain: chain, expiresAt: bound.expiresAt)
     }

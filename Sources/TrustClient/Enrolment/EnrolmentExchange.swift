@@ -1,3 +1,4 @@
+internal import Encoding
 public import Vocabulary
 
 /// The state machine of one enrolment, renewal or rotation, from any progress to the certificate. It performs no I/O.

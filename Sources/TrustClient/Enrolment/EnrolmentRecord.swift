@@ -3,6 +3,7 @@
 #else
     internal import Foundation
 #endif
+internal import Encoding
 public import Vocabulary
 
 /// The progress of a phone with one service. The app stores it durably and passes it to the next enrolment. Exclude it

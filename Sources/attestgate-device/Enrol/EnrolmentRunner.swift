@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Cryptography
 internal import DeviceSimulator
+internal import Encoding
 internal import Foundation
 internal import TrustClient
 
@@ -137,7 +138,7 @@ final class EnrolmentRunner {
     // MARK: - Output
 
     private func report(_ certificate: EnrolledCertificate) {
-        let end = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: TimeInterval(certificate.expiresAt)))
+        let end = InternetTime.text(of: certificate.expiresAt)
         Terminal.put(line: "bound: \(device.certificatePath), good until \(end)")
     }
 

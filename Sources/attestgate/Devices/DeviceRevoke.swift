@@ -1,6 +1,7 @@
 internal import Administration
 internal import ArgumentParser
 internal import Cryptography
+internal import Encoding
 internal import Lifecycle
 internal import Registry
 internal import Vocabulary

@@ -1,6 +1,7 @@
 internal import Administration
 internal import ArgumentParser
 internal import Cryptography
+internal import Encoding
 internal import Foundation
 internal import Lifecycle
 internal import Vocabulary
@@ -119,7 +120,7 @@ struct PKIRevocationList: ParsableCommand {
             number: number, thisUpdate: now - Self.allowance, nextUpdate: now + life.seconds,
             certificates: certificates)
         try OutputFile.replace(issuer.sign(list), at: out)
-        let end = Date(timeIntervalSince1970: TimeInterval(list.nextUpdate)).formatted(.iso8601)
+        let end = InternetTime.text(of: list.nextUpdate)
         print("wrote \(out): list \(number), \(certificates.count) revoked, good until \(end)")
     }
 

@@ -1,5 +1,6 @@
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 /// Probable causes of a refused attestation, in plain words: hypotheses that were tested.
@@ -103,14 +104,14 @@ struct AttestationCauses {
         let header = Self.subjectPublicKeyInfoHead + point
         let candidates: [([UInt8], String)] = [
             (header, "the DER SubjectPublicKeyInfo"), (Array(point[1...]), "the coordinates without the leading 04"),
-            (compressed, "the compressed point"), (Array(Base64Text.encode(point).utf8), "the base64 text of the key"),
+            (compressed, "the compressed point"), (Array(Base64.encode(point).utf8), "the base64 text of the key"),
             (found.keyID?.bytes ?? [], "the key id"),
         ]
         for (bytes, what) in candidates {
             let hash = try library.sha256(of: bytes.span).bytes
             if hash == sent { return "The key id sent is the SHA-256 of \(what), not of the 65-byte point." }
         }
-        let right = found.keyID.map { Base64Text.encode($0.bytes) } ?? ""
+        let right = found.keyID.map { Base64.encode($0.bytes) } ?? ""
         return
             "Key id of another key: this attestation is for \(right). An app that creates a new key must send its new id."
     }
@@ -132,8 +133,8 @@ struct AttestationCauses {
             return variant.explanation + " With that, the nonce is valid."
         }
         if let passed = found.receipt?.clientDataHash, try fits(passed) {
-            return "Another challenge: the app passed the client data hash \(Base64Text.encode(passed)), "
-                + "according to its receipt, not \(Base64Text.encode(data.hash))."
+            return "Another challenge: the app passed the client data hash \(Base64.encode(passed)), "
+                + "according to its receipt, not \(Base64.encode(data.hash))."
         }
         return "The app used another challenge or other client data: none of the usual hashes matches. "
             + "Perhaps the challenge belongs to another session, or the attestation to another phone."
@@ -191,8 +192,8 @@ struct AlternativeHashes {
             variants.append((given + [0x0a], "the \(name) followed by a line feed"))
         }
         variants += [
-            (text(Base64Text.encode(given)), "the base64 text of the \(what)"),
-            (text(Base64Text.encodeURL(given)), "the base64url text of the \(what)"),
+            (text(Base64.encode(given)), "the base64 text of the \(what)"),
+            (text(Base64URL.encode(given)), "the base64url text of the \(what)"),
             (text(Hexadecimal.encode(given)), "the hexadecimal text of the \(what)"),
             (text(Hexadecimal.encode(given).uppercased()), "the upper-case hexadecimal text of the \(what)"),
         ]
@@ -207,7 +208,7 @@ struct AlternativeHashes {
             let once = try sha256(bytes)
             let twice = try sha256(once)
             let hex = try sha256(text(Hexadecimal.encode(once)))
-            let base64 = try sha256(text(Base64Text.encode(once)))
+            let base64 = try sha256(text(Base64.encode(once)))
             all += [
                 Variant(
                     hash: bytes, explanation: "Not hashed: the app passed \(description) itself, not its SHA-256."),

@@ -1,4 +1,5 @@
 internal import Attestation
+internal import Encoding
 
 /// The result of one command, for people and for programs.
 struct Verdict {
@@ -102,26 +103,10 @@ indirect enum ReportValue {
         case .null: "null"
         case .bool(let value): value ? "true" : "false"
         case .integer(let value): String(value)
-        case .string(let value): Self.quote(value)
+        case .string(let value): JSONWriter.quoted(value)
         case .array(let values): "[" + values.map(\.text).joined(separator: ", ") + "]"
         case .object(let members):
-            "{" + members.map { "\(Self.quote($0.0)): \($0.1.text)" }.joined(separator: ", ") + "}"
+            "{" + members.map { "\(JSONWriter.quoted($0.0)): \($0.1.text)" }.joined(separator: ", ") + "}"
         }
-    }
-
-    private static func quote(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case "\n": quoted += "\\n"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
-                let digits = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Foundation
 
 struct Verify: ParsableCommand {
@@ -200,11 +201,7 @@ struct PastedInput {
     }
 
     private static func hexadecimal(_ text: String) -> [UInt8]? {
-        let digits = text.utf8.compactMap {
-            UInt8(ascii: "0") <= $0 ? Character(Unicode.Scalar($0)).hexDigitValue : nil
-        }
-        guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2), digits.count > 64 else { return nil }
-        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        text.utf8.count > 64 ? Hexadecimal.decode(text.lowercased()) : nil
     }
 }
 
@@ -232,13 +229,7 @@ struct Base64Text {
         let standard = characters.replacing("-", with: "+").replacing("_", with: "/")
         guard standard.utf8.count % 4 != 1 else { return nil }
         let padded = standard + String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
-        guard let data = Data(base64Encoded: padded) else { return nil }
-        bytes = Array(data)
-    }
-
-    static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
-
-    static func encodeURL(_ bytes: [UInt8]) -> String {
-        encode(bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        guard let bytes = Base64.decode(padded, isCanonical: false) else { return nil }
+        self.bytes = bytes
     }
 }

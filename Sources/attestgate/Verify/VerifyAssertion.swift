@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Vocabulary
 
 struct VerifyAssertion: ParsableCommand {
@@ -149,8 +150,8 @@ private struct AssertionExplanation {
     private func members(_ report: AssertionReport, isApp rpIDHash: [UInt8]) throws -> [(String, ReportValue)] {
         let isApp = report.data.map { Array(assertion[$0.rpIDHash]) == rpIDHash } ?? false
         return [
-            ("key_id", .string(Base64Text.encode(try hash(point)))),
-            ("public_key", .string(Base64Text.encode(point))), ("app_id", isApp ? .string(appID) : .null),
+            ("key_id", .string(Base64.encode(try hash(point)))),
+            ("public_key", .string(Base64.encode(point))), ("app_id", isApp ? .string(appID) : .null),
             // An assertion does not state it, only the attestation of its key.
             ("environment", .null), ("counter", .optional(report.data.map { Int64($0.counter) })),
             ("extensions", extensions(report).json),
@@ -237,7 +238,7 @@ struct SignedExtensions {
             [
                 bundleVersion.map { ("apple_bundle_version_01", .string($0)) },
                 validationCategory.map { ("apple_validation_category_01", .integer(Int64($0.rawValue))) },
-                codeDirectoryHash.map { ("apple_cd_hash_hash_01", .string(Base64Text.encode($0.hash))) },
+                codeDirectoryHash.map { ("apple_cd_hash_hash_01", .string(Base64.encode($0.hash))) },
                 codeDirectoryHash.map { ("apple_cd_hash_type_01", .integer(Int64($0.type))) },
             ].compactMap { $0 })
     }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Foundation
 internal import Vocabulary
 
@@ -153,7 +154,7 @@ struct AttestationVerdict {
         case .validationCategory: found.validationCategory.map(\.text) ?? "absent"
         case .bundleVersion: found.bundleVersion ?? "absent"
         case .certificates: "leaf on P-256"
-        case .keyID: Base64Text.encode(evidence.keyID.bytes)
+        case .keyID: Base64.encode(evidence.keyID.bytes)
         case .credentialID, .coseKey: "the same"
         case .nonceExtension: "one, of 32 bytes"
         case .nonce: "SHA-256 of authenticator data and client data hash"
@@ -172,9 +173,9 @@ struct AttestationVerdict {
         case .rpIDMismatch:
             "\(fault.reason): found \(Hexadecimal.encode(found.rpIDHash ?? [])), not SHA-256 of \(appID)"
         case .keyIDMismatch:
-            "\(fault.reason): that is \(found.keyID.map { Base64Text.encode($0.bytes) } ?? "unknown"), "
-                + "and was sent as \(Base64Text.encode(evidence.keyID.bytes))"
-        case .credentialIDMismatch: "\(fault.reason): it is \(Base64Text.encode(found.credentialID ?? []))"
+            "\(fault.reason): that is \(found.keyID.map { Base64.encode($0.bytes) } ?? "unknown"), "
+                + "and was sent as \(Base64.encode(evidence.keyID.bytes))"
+        case .credentialIDMismatch: "\(fault.reason): it is \(Base64.encode(found.credentialID ?? []))"
         case .outsideValidity(let position, let validity):
             "the \(position.rawValue) is valid \(validity.text), not at \(InternetTime(seconds: time))"
         case .untrusted(let refusal): "\(fault.reason) (\(refusal.subject))"
@@ -185,8 +186,8 @@ struct AttestationVerdict {
 
     private var members: [(String, ReportValue)] {
         [
-            ("key_id", .optional(found.keyID.map { Base64Text.encode($0.bytes) })),
-            ("public_key", .optional(found.publicKey.map(Base64Text.encode))),
+            ("key_id", .optional(found.keyID.map { Base64.encode($0.bytes) })),
+            ("public_key", .optional(found.publicKey.map(Base64.encode))),
             // Only an app found by its hash or named in the leaf is printed, because anyone may have made the
             // attestation.
             ("app_id", .optional(isApp ? appID : found.appID)),
@@ -206,8 +207,8 @@ struct AttestationVerdict {
     private var facts: [(String, String)] {
         var facts: [(String, String)] = []
         func add(_ name: String, _ value: String?) { if let value { facts.append((name, value)) } }
-        add("key id", found.keyID.map { Base64Text.encode($0.bytes) })
-        add("public key", found.publicKey.map(Base64Text.encode))
+        add("key id", found.keyID.map { Base64.encode($0.bytes) })
+        add("public key", found.publicKey.map(Base64.encode))
         add("app", isApp ? appID : found.appID.map { "\($0) (stated by the leaf)" })
         add("environment", found.keyEnvironment?.rawValue)
         add("system", found.system == nil ? nil : found.systemText)
@@ -245,7 +246,7 @@ extension ReceiptFields {
             ("creation_time", .string("\(creation)")), ("expiration_time", .string("\(expiration)")),
             ("not_before", .optional(notBefore.map { "\($0)" })),
             ("risk_metric", .optional(riskMetric.map(Int64.init))),
-            ("client_data_hash", .string(Base64Text.encode(clientDataHash))),
+            ("client_data_hash", .string(Base64.encode(clientDataHash))),
         ])
     }
 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 
 struct VerifyReceipt: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -119,7 +120,7 @@ private struct ReceiptExplanation {
     private func members(_ keyID: [UInt8]) -> [(String, ReportValue)] {
         let fields = report.fields
         return [
-            ("key_id", .string(Base64Text.encode(keyID))), ("public_key", .string(Base64Text.encode(point))),
+            ("key_id", .string(Base64.encode(keyID))), ("public_key", .string(Base64.encode(point))),
             ("app_id", .optional(fields?.appID)), ("environment", .optional(environment)), ("counter", .null),
             ("extensions", .object([])), ("type", .optional(fields?.kind.rawValue)),
             ("risk_metric", .optional(fields?.riskMetric.map(Int64.init))),

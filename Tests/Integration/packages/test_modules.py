@@ -52,7 +52,7 @@ def test_the_gateway_is_linked_with_nothing_of_the_client_side(targets):
 
 def test_an_app_needs_no_system_library(targets):
     modules = closure(targets, "TrustClient", "ios")
-    assert modules == {"TrustClient", "RequestProof", "Vocabulary"}
+    assert modules == {"TrustClient", "RequestProof", "Vocabulary", "Encoding"}
     assert products(targets, modules, "ios") == set()
     assert "Cryptography" in closure(targets, "TrustClient", "linux"), "conditions of platforms are read"
 
@@ -62,5 +62,6 @@ def test_an_app_runs_from_ios_14_on(targets):
     for module in closure(targets, "TrustClient", "ios"):
         for path in (REPOSITORY / "Sources" / module).rglob("*.swift"):
             text = path.read_text()
-            for name in ["import Synchronization", "InlineArray<", "Mutex<", "Atomic<", "Glibc"]:
+            for name in [
+                "import Synchronization", "InlineArray<", "Mutex<", "Atomic<", "Glibc", "UTF8Span", "String(validating:"]:
                 assert name not in text, f"{path} uses {name}"

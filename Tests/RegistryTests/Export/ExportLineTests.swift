@@ -1,4 +1,5 @@
 import Chance
+import Encoding
 import Foundation
 import Testing
 import Vocabulary

@@ -1,5 +1,3 @@
-internal import Cryptography
-
 /// A strict CBOR reader (RFC 8949) that parses item by item without a tree. Strings are returned as ranges of the
 /// input.
 ///
@@ -13,29 +11,19 @@ public struct CBORReader: ~Escapable {
     /// Limit of nested maps and arrays. Attestation objects reach three.
     public static let depthLimit = 8
 
-    private let bytes: Span<UInt8>
-    private let end: Int
-    /// The position of the next item.
-    public private(set) var position: Int
+    private var cursor: ByteCursor
 
-    /// Creates a reader of a part of `bytes`. Ranges count from the beginning of `bytes`.
+    /// Creates a reader.
     ///
-    /// - Parameter range: A range within `bytes`.
+    /// - Parameter range: The part of `bytes` to read; nil for all. Positions count from the beginning of `bytes`.
     @_lifetime(copy bytes)
-    public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
-        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
-        self.bytes = bytes
-        position = range.lowerBound
-        end = range.upperBound
+    public init(_ bytes: Span<UInt8>, in range: Range<Int>? = nil) {
+        cursor = ByteCursor(bytes, in: range ?? 0..<bytes.count)
     }
 
-    /// Creates a reader of all `bytes`.
-    @_lifetime(copy bytes)
-    public init(_ bytes: Span<UInt8>) {
-        self.init(bytes, in: 0..<bytes.count)
-    }
-
-    public var isAtEnd: Bool { position == end }
+    /// The position of the next item.
+    public var position: Int { cursor.position }
+    public var isAtEnd: Bool { cursor.isAtEnd }
 
     /// Checks that nothing follows.
     public func finish() throws(CBORFault) {
@@ -46,8 +34,8 @@ public struct CBORReader: ~Escapable {
 
     /// Returns the kind of the next item without advancing.
     public func peek() throws(CBORFault) -> CBORKind {
-        guard position < end else { throw .truncated }
-        return try CBORKind(initial: bytes[position])
+        guard let initial = cursor.next else { throw .truncated }
+        return try CBORKind(initial: initial)
     }
 
     /// Reads a byte string (major type 2) and returns the position of its content.
@@ -58,7 +46,7 @@ public struct CBORReader: ~Escapable {
     /// Reads a text string (major type 3) and returns the position of its UTF-8.
     public mutating func readText() throws(CBORFault) -> Range<Int> {
         let range = try readString(.text)
-        guard isUTF8(range) else { throw .textNotUTF8 }
+        guard cursor.bytes.extracting(range).isUTF8 else { throw .textNotUTF8 }
         return range
     }
 
@@ -95,7 +83,7 @@ public struct CBORReader: ~Escapable {
         case .unsigned, .negative: key = .integer(try readInteger())
         default: throw .unsupportedKey
         }
-        try map.note(start..<position, in: bytes)
+        try map.note(start..<position, in: cursor.bytes)
         return key
     }
 
@@ -115,7 +103,7 @@ public struct CBORReader: ~Escapable {
         case .map:
             var map = try beginMap()
             while try nextKey(&map) != nil { try skip(depth: depth + 1) }
-        case .simple: position += 1
+        case .simple: _ = cursor.readByte()
         }
     }
 
@@ -123,47 +111,30 @@ public struct CBORReader: ~Escapable {
 
     private mutating func readString(_ kind: CBORKind) throws(CBORFault) -> Range<Int> {
         guard try peek() == kind else { throw .unexpectedType }
-        let length = try readArgument()
-        guard length <= UInt64(end - position) else { throw .truncated }
-        let start = position
-        position += Int(length)
-        return start..<position
+        guard let content = cursor.skip(try readArgument()) else { throw .truncated }
+        return content
     }
 
     /// Reads a number of entries. A number is refused if the remaining input cannot hold that many entries of minimum
     /// size.
     private mutating func readCount(bytesPerEntry: UInt64) throws(CBORFault) -> Int {
         let count = try readArgument()
-        guard count <= UInt64(end - position) / bytesPerEntry else { throw .truncated }
+        guard count <= UInt64(cursor.remaining) / bytesPerEntry else { throw .truncated }
         return Int(count)
     }
 
     /// Reads the argument of a head (RFC 8949 section 3) of any major type but 7.
     private mutating func readArgument() throws(CBORFault) -> UInt64 {
-        // `peek` checked that the initial byte is present, and that its additional information is at most 27.
-        let information = bytes[position] & 0x1f
-        guard information >= 24 else {
-            position += 1
-            return UInt64(information)
-        }
+        guard let initial = cursor.readByte() else { throw .truncated }
+        let information = initial & 0x1f
+        guard information >= 24 else { return UInt64(information) }
+        // `peek` checked that the information is at most 27.
         let width = 1 << Int(information - 24)
-        guard width < end - position else { throw .truncated }
-        var argument: UInt64 = 0
-        for offset in 1...width { argument = argument << 8 | UInt64(bytes[position + offset]) }
+        guard let argument = cursor.readNumber(width) else { throw .truncated }
         // A smaller argument fits in the next shorter form.
         let bound: UInt64 = width == 1 ? 24 : 1 << UInt64(width * 4)
         guard argument >= bound else { throw .notShortest }
-        position += 1 + width
         return argument
-    }
-
-    private func isUTF8(_ range: Range<Int>) -> Bool {
-        do {
-            _ = try UTF8Span(validating: bytes.extracting(range))
-            return true
-        } catch {
-            return false
-        }
     }
 }
 
@@ -215,8 +186,9 @@ public struct CBORMap: Sendable {
     /// The number of entries that have not been read.
     public private(set) var remaining: Int
     private var count = 0
-    /// The positions of the encoded keys that were read: the first `count` of `capacity`.
-    private var keys = InlineArray<32, Range<Int>>(repeating: 0..<0)
+    /// Where the encodings of the keys begin that were read: the first `count` of `capacity`. A vector, because arrays
+    /// of fixed size need iOS 26.
+    private var keys = SIMD32<UInt32>()
 
     init(entries: Int) {
         remaining = entries
@@ -224,14 +196,15 @@ public struct CBORMap: Sendable {
 
     /// Records the key whose encoding is at `range`.
     ///
-    /// Equal keys have equal encodings, because only the shortest encoding is accepted.
+    /// Equal keys have equal encodings, because only the shortest encoding is accepted. No encoding is the beginning of
+    /// another.
     mutating func note(_ range: Range<Int>, in bytes: Span<UInt8>) throws(CBORFault) {
+        let key = bytes.extracting(range)
         for index in 0..<count {
-            guard !ConstantTime.areEqual(bytes.extracting(keys[index]), bytes.extracting(range)) else {
-                throw .duplicateKey
-            }
+            let start = Int(keys[index & 31])
+            guard !key.isSame(as: bytes.extracting(start..<(start + key.count))) else { throw .duplicateKey }
         }
-        keys[count] = range
+        keys[count & 31] = UInt32(range.lowerBound)
         count += 1
         remaining -= 1
     }
@@ -295,12 +268,43 @@ extension CBORFault {
     }
 }
 
-extension Span where Element == UInt8 {
-    /// Returns whether the bytes are the UTF-8 of `text`.
+/// A CBOR writer (RFC 8949), with definite lengths in their shortest form.
+package enum CBORWriter {
+    /// Encodes a head.
     ///
-    /// - Parameter text: A literal, which needs neither allocation nor reference counting.
-    func spells(_ text: String) -> Bool {
-        let text = text.utf8
-        return ConstantTime.areEqual(self, text.span)
+    /// - Parameters:
+    ///   - majorType: 0 to 6.
+    ///   - argument: A value, length or count. It takes its shortest form.
+    package static func head(_ majorType: UInt8, _ argument: UInt64) -> [UInt8] {
+        let width =
+            switch argument {
+            case ..<24: 0
+            case ..<0x100: 1
+            case ..<0x1_0000: 2
+            case ..<0x1_0000_0000: 4
+            default: 8
+            }
+        guard width > 0 else { return [majorType << 5 | UInt8(argument)] }
+        let information = 24 + UInt8(width.trailingZeroBitCount)
+        return [majorType << 5 | information]
+            + (1...width).map { UInt8(truncatingIfNeeded: argument >> UInt64(8 * (width - $0))) }
+    }
+
+    package static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, UInt64(bytes.count)) + bytes }
+
+    package static func text(_ text: String) -> [UInt8] { head(3, UInt64(text.utf8.count)) + text.utf8 }
+
+    /// Encodes an array.
+    ///
+    /// - Parameter elements: Encoded elements.
+    package static func array(_ elements: [[UInt8]]) -> [UInt8] {
+        head(4, UInt64(elements.count)) + elements.flatMap(\.self)
+    }
+
+    /// Encodes a map.
+    ///
+    /// - Parameter entries: Names with encoded values.
+    package static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
+        head(5, UInt64(entries.count)) + entries.flatMap { text($0.0) + $0.1 }
     }
 }

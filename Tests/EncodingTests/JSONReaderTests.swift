@@ -1,4 +1,4 @@
-import Enrolment
+import Encoding
 import Foundation
 import Testing
 

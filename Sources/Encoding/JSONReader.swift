@@ -17,7 +17,7 @@ package struct JSONReader {
     /// - Parameter longest: Length limit of the text in bytes.
     package static func object(in text: [UInt8], longest: Int) throws(JSONFault) -> JSONObject {
         guard text.count <= longest else { throw .tooLong }
-        guard String(validating: text, as: UTF8.self) != nil else { throw .notUTF8 }
+        guard text.span.isUTF8 else { throw .notUTF8 }
         var reader = JSONReader(text: text)
         reader.skipSpace()
         let value = try reader.value(depth: 0)
@@ -174,20 +174,11 @@ package struct JSONReader {
     private mutating func codeUnit() throws(JSONFault) -> UInt32 {
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = next, let digit = Self.value(ofHexadecimal: byte) else { throw .malformed }
+            guard let byte = next, let digit = Hexadecimal.value(byte) else { throw .malformed }
             position += 1
-            unit = unit << 4 | digit
+            unit = unit << 4 | UInt32(digit)
         }
         return unit
-    }
-
-    private static func value(ofHexadecimal byte: UInt8) -> UInt32? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0"))
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(byte - UInt8(ascii: "a") + 10)
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(byte - UInt8(ascii: "A") + 10)
-        default: nil
-        }
     }
 }
 
@@ -279,5 +270,24 @@ extension JSONFault {
         case .tooMany: "a JSON object or array has too many members"
         case .notAnObject: "the JSON value is not an object"
         }
+    }
+}
+
+/// The writer of texts in JSON (RFC 8259 section 7).
+package enum JSONWriter {
+    /// Returns a text with quotes. Quotes, backslashes and control characters are escaped.
+    package static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case "\n": quoted += "\\n"
+            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+                quoted += "\\u" + Hexadecimal.encode(scalar.value, digits: 4)
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
     }
 }

@@ -1,4 +1,4 @@
-import Attestation
+import Encoding
 import Testing
 import TestVectors
 
@@ -94,7 +94,7 @@ struct CBORReaderTests {
     @Test("maps have at most 32 entries, so finding duplicates stays cheap")
     func entries() {
         func map(_ count: UInt64) -> [UInt8] {
-            CBORWriting.head(5, count) + (0..<count).flatMap { CBORWriting.head(0, $0) + [0] }
+            CBORWriter.head(5, count) + (0..<count).flatMap { CBORWriter.head(0, $0) + [0] }
         }
         #expect(CBORItem.skip(map(32)) == nil)
         #expect(CBORItem.skip(map(33)) == .tooManyEntries)
@@ -315,41 +315,14 @@ indirect enum CBORItem: Equatable {
     /// The only accepted encoding of the item.
     var encoded: [UInt8] {
         switch self {
-        case .integer(let value) where value < 0: CBORWriting.head(1, UInt64(bitPattern: ~value))
-        case .integer(let value): CBORWriting.head(0, UInt64(value))
-        case .bytes(let bytes): CBORWriting.bytes(bytes)
-        case .text(let text): CBORWriting.text(text)
-        case .array(let items): CBORWriting.head(4, UInt64(items.count)) + items.flatMap(\.encoded)
+        case .integer(let value) where value < 0: CBORWriter.head(1, UInt64(bitPattern: ~value))
+        case .integer(let value): CBORWriter.head(0, UInt64(value))
+        case .bytes(let bytes): CBORWriter.bytes(bytes)
+        case .text(let text): CBORWriter.text(text)
+        case .array(let items): CBORWriter.head(4, UInt64(items.count)) + items.flatMap(\.encoded)
         case .map(let entries):
-            CBORWriting.head(5, UInt64(entries.count)) + entries.flatMap { $0.key.encoded + $0.value.encoded }
+            CBORWriter.head(5, UInt64(entries.count)) + entries.flatMap { $0.key.encoded + $0.value.encoded }
         case .skipped(let bytes): bytes
         }
-    }
-}
-
-/// A CBOR writer for the tests. Arguments take their shortest form.
-enum CBORWriting {
-    static func head(_ majorType: UInt8, _ argument: UInt64) -> [UInt8] {
-        let major = majorType << 5
-        switch argument {
-        case ..<24: return [major | UInt8(argument)]
-        case ..<0x100: return [major | 24] + bigEndian(argument, 1)
-        case ..<0x1_0000: return [major | 25] + bigEndian(argument, 2)
-        case ..<0x1_0000_0000: return [major | 26] + bigEndian(argument, 4)
-        default: return [major | 27] + bigEndian(argument, 8)
-        }
-    }
-
-    static func bigEndian(_ value: UInt64, _ count: Int) -> [UInt8] {
-        (0..<count).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * (count - 1 - $0))) }
-    }
-
-    static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, UInt64(bytes.count)) + bytes }
-
-    static func text(_ text: String) -> [UInt8] { head(3, UInt64(text.utf8.count)) + text.utf8 }
-
-    /// Encodes a map with text keys and encoded values.
-    static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
-        head(5, UInt64(entries.count)) + entries.flatMap { text($0.0) + $0.1 }
     }
 }

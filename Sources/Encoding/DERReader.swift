@@ -4,27 +4,19 @@
 /// It accepts definite lengths in their shortest form and tag numbers up to 2^21. It refuses everything else with a
 /// `DERFault`, and no input makes it trap.
 public struct DERReader: ~Escapable {
-    private let bytes: Span<UInt8>
-    private let end: Int
-    public private(set) var position: Int
+    private var cursor: ByteCursor
 
-    /// Creates a reader of a part of `bytes`.
+    /// Creates a reader.
     ///
-    /// - Parameter range: A range within `bytes`. Ranges count from the beginning of `bytes`.
+    /// - Parameter range: The part of `bytes` to read; nil for all. Positions count from the beginning of `bytes`.
     @_lifetime(copy bytes)
-    public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
-        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
-        self.bytes = bytes
-        position = range.lowerBound
-        end = range.upperBound
+    public init(_ bytes: Span<UInt8>, in range: Range<Int>? = nil) {
+        cursor = ByteCursor(bytes, in: range ?? 0..<bytes.count)
     }
 
-    @_lifetime(copy bytes)
-    public init(_ bytes: Span<UInt8>) {
-        self.init(bytes, in: 0..<bytes.count)
-    }
-
-    public var isAtEnd: Bool { position == end }
+    /// The position of the next item.
+    public var position: Int { cursor.position }
+    public var isAtEnd: Bool { cursor.isAtEnd }
 
     /// Checks that nothing follows.
     public func finish() throws(DERFault) {
@@ -34,11 +26,8 @@ public struct DERReader: ~Escapable {
     /// Reads the next item of any kind.
     public mutating func next() throws(DERFault) -> (tag: DERTag, content: Range<Int>) {
         let tag = try readTag()
-        let length = try readLength()
-        guard length <= end - position else { throw .truncated }
-        let start = position
-        position += length
-        return (tag, start..<position)
+        guard let content = cursor.skip(try readLength()) else { throw .truncated }
+        return (tag, content)
     }
 
     /// Reads the next item, which must have this tag, and returns the position of its content.
@@ -51,6 +40,7 @@ public struct DERReader: ~Escapable {
     /// Reads an INTEGER from 0 to 2^31 - 1 in its shortest form (X.690 section 8.3.2).
     public mutating func readSmallInteger() throws(DERFault) -> Int {
         let content = try read(.integer)
+        let bytes = cursor.bytes
         guard let first = content.first, content.count <= 4, bytes[first] < 0x80 else { throw .unexpectedValue }
         guard content.count == 1 || bytes[first] > 0 || bytes[first + 1] >= 0x80 else { throw .notShortest }
         var value = 0
@@ -59,9 +49,8 @@ public struct DERReader: ~Escapable {
     }
 
     private mutating func readByte() throws(DERFault) -> UInt8 {
-        guard position < end else { throw .truncated }
-        defer { position += 1 }
-        return bytes[position]
+        guard let byte = cursor.readByte() else { throw .truncated }
+        return byte
     }
 
     private mutating func readTag() throws(DERFault) -> DERTag {
@@ -81,15 +70,13 @@ public struct DERReader: ~Escapable {
         throw .unexpectedTag
     }
 
-    private mutating func readLength() throws(DERFault) -> Int {
+    private mutating func readLength() throws(DERFault) -> UInt64 {
         let first = try readByte()
-        guard first & 0x80 != 0 else { return Int(first) }
+        guard first & 0x80 != 0 else { return UInt64(first) }
         guard first != 0x80 else { throw .indefiniteLength }
         // Three octets suffice for every size accepted here.
         let width = Int(first & 0x7f)
-        guard width <= 3 else { throw .truncated }
-        var length = 0
-        for _ in 0..<width { length = length << 8 | Int(try readByte()) }
+        guard width <= 3, let length = cursor.readNumber(width) else { throw .truncated }
         guard length >= 0x80, width == 1 || length >> (8 * (width - 1)) > 0 else { throw .notShortest }
         return length
     }
@@ -136,5 +123,43 @@ public enum DERFault: Error, Equatable, Sendable, CaseIterable {
         case .unexpectedTag: "a DER item has an unexpected type"
         case .unexpectedValue: "a DER item has an unexpected value"
         }
+    }
+}
+
+/// A DER writer (X.690 section 10) for items of less than 64 KiB.
+package enum DERWriter {
+    /// Encodes an item.
+    ///
+    /// - Parameter tag: The identifier octets.
+    package static func item(_ tag: [UInt8], _ content: [UInt8]) -> [UInt8] {
+        switch content.count {
+        case ..<0x80: tag + [UInt8(content.count)] + content
+        case ..<0x100: tag + [0x81, UInt8(content.count)] + content
+        default: tag + [0x82, UInt8(content.count >> 8), UInt8(content.count & 0xff)] + content
+        }
+    }
+
+    package static func sequence(_ items: [UInt8]...) -> [UInt8] { item([0x30], items.flatMap(\.self)) }
+
+    package static func set(_ items: [UInt8]...) -> [UInt8] { item([0x31], items.flatMap(\.self)) }
+
+    package static func octetString(_ bytes: [UInt8]) -> [UInt8] { item([0x04], bytes) }
+
+    /// Encodes a non-negative INTEGER. A leading zero octet stands only where the sign bit would be set (X.690 section
+    /// 8.3).
+    ///
+    /// - Parameter magnitude: The number in big-endian order, at least one byte.
+    package static func integer(_ magnitude: [UInt8]) -> [UInt8] {
+        let shortest = Array(magnitude.dropLast().drop { $0 == 0 }) + magnitude.suffix(1)
+        return item([0x02], shortest[0] >= 0x80 ? [0] + shortest : shortest)
+    }
+
+    /// Encodes `[number] EXPLICIT`.
+    ///
+    /// - Parameter number: Less than 2^14.
+    package static func explicit(_ number: UInt32, _ content: [UInt8]) -> [UInt8] {
+        guard number > 30 else { return item([0xa0 | UInt8(number)], content) }
+        let high = UInt8(number >> 7)
+        return item([0xbf] + (high == 0 ? [] : [0x80 | high]) + [UInt8(number & 0x7f)], content)
     }
 }
