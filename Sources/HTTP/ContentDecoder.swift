@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// A decoder that finds the content in the bytes that follow a head, for any framing.
 ///
 /// A pull parser: ask for the `next` step, consume its bytes, and ask again.
@@ -92,7 +94,7 @@ public struct ContentDecoder: Sendable {
     private mutating func parseSize(_ bytes: Span<UInt8>) throws(MessageFault) -> Step {
         var size: UInt64 = 0
         var position = 0
-        while position < bytes.count, let digit = ByteClass.hexadecimal(bytes[position]) {
+        while position < bytes.count, let digit = Hexadecimal.value(bytes[position]) {
             guard position < 15 else { throw .chunkMalformed }
             size = size << 4 | UInt64(digit)
             position += 1

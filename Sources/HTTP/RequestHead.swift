@@ -1,7 +1,7 @@
 /// A parsed request head, with ranges into the bytes from which it was parsed. The caller keeps them.
 ///
 /// One value serves all requests of a connection; its arrays keep their capacity.
-public struct RequestHead: Sendable {
+public struct RequestHead: ScannedHead, Sendable {
     /// The method. Nil for a method that no route can admit.
     public internal(set) var method: Method?
     public internal(set) var path = ByteRange.empty

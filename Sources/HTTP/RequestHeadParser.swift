@@ -1,17 +1,14 @@
+internal import Encoding
+
 /// An incremental and strict parser of HTTP/1.1 request heads.
-///
-/// Each call takes all received bytes of the head, always from the first. The parser continues at the line where it
-/// stopped, so a head that arrives byte by byte costs no more than one that arrives at once.
 ///
 /// Deviations from RFC 9112 only refuse more: no empty line before the request line (section 2.2), no bare line feed
 /// (2.2), only origin-form and absolute https form (3.2), no list in Content-Length (6.3).
-public struct RequestHeadParser: Sendable {
-    private let limits: HeadLimits
-    private let table = FieldNameTable.shared
+public struct RequestHeadParser: HeadScanner, Sendable {
+    let limits: HeadLimits
+    let table = FieldNameTable.shared
 
-    private var hasRequestLine = false
-    /// The beginning of the next line.
-    private var position = 0
+    var position = 0
     /// The number of bytes after `position` that are known to have no line feed.
     private var searched = 0
     private var meanings = RequestFields()
@@ -24,7 +21,6 @@ public struct RequestHeadParser: Sendable {
 
     /// Prepares for the next head.
     public mutating func reset() {
-        hasRequestLine = false
         position = 0
         searched = 0
         meanings = RequestFields()
@@ -36,31 +32,16 @@ public struct RequestHeadParser: Sendable {
         _ bytes: Span<UInt8>, into head: inout RequestHead
     ) throws(MessageFault) -> HeadProgress {
         if searched > 0, !hasLineFeed(bytes) { return try incomplete(bytes) }
-        if !hasRequestLine {
-            guard try parseRequestLine(bytes, into: &head) else { return try incomplete(bytes) }
-            hasRequestLine = true
-        }
-        while true {
-            switch try FieldLine.parse(bytes, at: position, table: table) {
-            case .incomplete: return try incomplete(bytes)
-            case .field(let field, let next):
-                guard head.fields.count < limits.fields else { throw .tooManyFields }
-                try take(field, bytes, &head)
-                try head.append(field, limits)
-                position = next
-            case .end(let next):
-                guard next <= limits.bytes else { throw .headTooLarge }
-                try finish(&head, bytes)
-                reset()
-                return .complete(length: next)
-            }
-        }
+        guard let length = try scan(bytes, into: &head) else { return try incomplete(bytes) }
+        try finish(&head, bytes)
+        reset()
+        return .complete(length: length)
     }
 
     // MARK: - Lines
 
     private mutating func incomplete(_ bytes: Span<UInt8>) throws(MessageFault) -> HeadProgress {
-        if !hasRequestLine, bytes.count > limits.target + Self.requestLineOverhead { throw .targetTooLong }
+        if position == 0, bytes.count > limits.target + Self.requestLineOverhead { throw .targetTooLong }
         guard bytes.count < limits.bytes else { throw .headTooLarge }
         searched = bytes.count
         return .incomplete
@@ -81,16 +62,14 @@ public struct RequestHeadParser: Sendable {
     }
 
     /// Parses the request line.
-    ///
-    /// - Returns: false if the line is not complete yet.
-    private mutating func parseRequestLine(
+    mutating func parseStartLine(
         _ bytes: Span<UInt8>, into head: inout RequestHead
-    ) throws(MessageFault) -> Bool {
+    ) throws(MessageFault) -> Int? {
         head.reset()
         var index = 0
         while index < bytes.count, ByteClass.isToken(bytes[index]) { index += 1 }
         guard index <= Self.longestMethod else { throw .requestLineMalformed }
-        guard index < bytes.count else { return false }
+        guard index < bytes.count else { return nil }
         guard index > 0, bytes[index] == ByteClass.space else { throw .requestLineMalformed }
         head.method = Method(bytes.extracting(0..<index))
 
@@ -98,7 +77,7 @@ public struct RequestHeadParser: Sendable {
         index = targetStart
         while index < bytes.count, bytes[index] > ByteClass.space, bytes[index] < 0x7f { index += 1 }
         guard index - targetStart <= limits.target else { throw .targetTooLong }
-        guard index < bytes.count else { return false }
+        guard index < bytes.count else { return nil }
         guard bytes[index] == ByteClass.space, index > targetStart else { throw .requestLineMalformed }
         let target = ByteRange(targetStart, index)
 
@@ -106,11 +85,9 @@ public struct RequestHeadParser: Sendable {
         let version = index + 1
         guard version + 10 <= bytes.count else {
             for seen in version..<bytes.count where bytes[seen] == ByteClass.lineFeed { throw .requestLineMalformed }
-            return false
+            return nil
         }
-        for (offset, expected) in Self.versionPrefix.enumerated() where bytes[version + offset] != expected {
-            throw .versionUnsupported
-        }
+        guard isVersion(bytes, at: version) else { throw .versionUnsupported }
         switch bytes[version + 7] {
         case UInt8(ascii: "1"): head.version = .http11
         case UInt8(ascii: "0"): head.version = .http10
@@ -120,11 +97,9 @@ public struct RequestHeadParser: Sendable {
             throw .requestLineMalformed
         }
         try parseTarget(bytes, target, into: &head)
-        position = version + 10
-        return true
+        return version + 10
     }
 
-    private static let versionPrefix = Array("HTTP/1.".utf8)
     private static let schemePrefix = Array("https://".utf8)
 
     private mutating func parseTarget(
@@ -153,7 +128,7 @@ public struct RequestHeadParser: Sendable {
 
     // MARK: - Fields
 
-    private mutating func take(
+    mutating func take(
         _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout RequestHead
     ) throws(MessageFault) {
         let range = field.valueRange
@@ -293,7 +268,7 @@ enum Authority {
         while position < authority.count {
             let byte = authority[position]
             if byte == UInt8(ascii: "]") { return position > 2 ? position + 1 : 0 }
-            guard ByteClass.hexadecimal(byte) != nil || byte == ByteClass.colon || byte == UInt8(ascii: ".") else {
+            guard Hexadecimal.value(byte) != nil || byte == ByteClass.colon || byte == UInt8(ascii: ".") else {
                 return 0
             }
             position += 1

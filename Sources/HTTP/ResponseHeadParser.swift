@@ -1,11 +1,10 @@
 /// An incremental parser of HTTP/1.1 response heads, as strict as that of requests: an upstream whose responses can be
 /// read in two ways is as dangerous as a client.
-public struct ResponseHeadParser: Sendable {
-    private let limits: HeadLimits
-    private let table = FieldNameTable.shared
+public struct ResponseHeadParser: HeadScanner, Sendable {
+    let limits: HeadLimits
+    let table = FieldNameTable.shared
 
-    private var hasStatusLine = false
-    private var position = 0
+    var position = 0
     private var framing = FramingFields()
 
     public init(limits: HeadLimits) {
@@ -13,7 +12,6 @@ public struct ResponseHeadParser: Sendable {
     }
 
     public mutating func reset() {
-        hasStatusLine = false
         position = 0
         framing = FramingFields()
     }
@@ -24,27 +22,12 @@ public struct ResponseHeadParser: Sendable {
     public mutating func parse(
         _ bytes: Span<UInt8>, answering method: Method?, into head: inout ResponseHead
     ) throws(MessageFault) -> HeadProgress {
-        if !hasStatusLine {
-            guard try parseStatusLine(bytes, into: &head) else { return try incomplete(bytes) }
-            hasStatusLine = true
-        }
-        while true {
-            switch try FieldLine.parse(bytes, at: position, table: table) {
-            case .incomplete: return try incomplete(bytes)
-            case .field(let field, let next):
-                guard head.fields.count < limits.fields else { throw .tooManyFields }
-                try take(field, bytes, &head)
-                head.fields.append(field)
-                position = next
-            case .end(let next):
-                guard next <= limits.bytes else { throw .headTooLarge }
-                head.framing = try decideFraming(head, method)
-                head.statedLength = framing.contentLength
-                head.statesChunked = framing.isChunked
-                reset()
-                return .complete(length: next)
-            }
-        }
+        guard let length = try scan(bytes, into: &head) else { return try incomplete(bytes) }
+        head.framing = try decideFraming(head, method)
+        head.statedLength = framing.contentLength
+        head.statesChunked = framing.isChunked
+        reset()
+        return .complete(length: length)
     }
 
     private func incomplete(_ bytes: Span<UInt8>) throws(MessageFault) -> HeadProgress {
@@ -53,17 +36,15 @@ public struct ResponseHeadParser: Sendable {
     }
 
     /// Parses `HTTP/1.x SP 3DIGIT SP [reason] CR LF`. Some servers leave out the second space with the reason.
-    private mutating func parseStatusLine(
+    mutating func parseStartLine(
         _ bytes: Span<UInt8>, into head: inout ResponseHead
-    ) throws(MessageFault) -> Bool {
+    ) throws(MessageFault) -> Int? {
         head.reset()
         guard bytes.count >= 13 else {
             for index in bytes.indices where bytes[index] == ByteClass.lineFeed { throw .statusLineMalformed }
-            return false
+            return nil
         }
-        for (offset, expected) in Self.versionPrefix.enumerated() where bytes[offset] != expected {
-            throw .statusLineMalformed
-        }
+        guard isVersion(bytes, at: 0) else { throw .statusLineMalformed }
         guard bytes[7] == UInt8(ascii: "1") || bytes[7] == UInt8(ascii: "0"), bytes[8] == ByteClass.space else {
             throw .statusLineMalformed
         }
@@ -81,17 +62,14 @@ public struct ResponseHeadParser: Sendable {
         while index < bytes.count, bytes[index] >= 0x20 && bytes[index] != 0x7f || bytes[index] == ByteClass.tab {
             index += 1
         }
-        guard index + 1 < bytes.count else { return false }
+        guard index + 1 < bytes.count else { return nil }
         guard bytes[index] == ByteClass.carriageReturn, bytes[index + 1] == ByteClass.lineFeed else {
             throw .statusLineMalformed
         }
-        position = index + 2
-        return true
+        return index + 2
     }
 
-    private static let versionPrefix = Array("HTTP/1.".utf8)
-
-    private mutating func take(
+    mutating func take(
         _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout ResponseHead
     ) throws(MessageFault) {
         let range = field.valueRange
@@ -118,7 +96,7 @@ public struct ResponseHeadParser: Sendable {
 }
 
 /// A parsed response head, with ranges into the bytes from which it was parsed.
-public struct ResponseHead: Sendable {
+public struct ResponseHead: ScannedHead, Sendable {
     public internal(set) var status: UInt16 = 0
     public internal(set) var minorVersion: UInt8 = 1
     public internal(set) var fields: [HeaderField] = []
@@ -138,6 +116,8 @@ public struct ResponseHead: Sendable {
     }
 
     public var isInterim: Bool { status < 200 }
+
+    mutating func append(_ field: HeaderField, _ limits: HeadLimits) { fields.append(field) }
 
     mutating func reset() {
         fields.removeAll(keepingCapacity: true)

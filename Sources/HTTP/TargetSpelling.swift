@@ -1,3 +1,5 @@
+internal import Encoding
+
 /// The canonical spelling of paths and queries.
 ///
 /// The code that authorises a request and the code that executes it must read the same path. RFC 3986 allows two
@@ -103,8 +105,8 @@ public enum TargetSpelling {
     }
 
     private static func encodedByte(_ bytes: Span<UInt8>, at position: Int) -> UInt8? {
-        guard position + 2 < bytes.count, let high = ByteClass.hexadecimal(bytes[position + 1]),
-            let low = ByteClass.hexadecimal(bytes[position + 2])
+        guard position + 2 < bytes.count, let high = Hexadecimal.value(bytes[position + 1]),
+            let low = Hexadecimal.value(bytes[position + 2])
         else { return nil }
         return high << 4 | low
     }

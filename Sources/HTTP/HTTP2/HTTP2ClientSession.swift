@@ -32,8 +32,6 @@ public import EventLoop
     private(set) var isDraining = false
     /// Whether GOAWAY has arrived.
     public private(set) var isServerGoing = false
-    /// Whether the server has acknowledged our settings (RFC 9113 section 6.5.3).
-    public internal(set) var isAcknowledged = false
     /// Whether the server has sent its settings.
     public internal(set) var isGreeted = false
     /// Whether the server is within a block of fields: no other frame is allowed until it is complete (RFC 9113 section
@@ -222,14 +220,42 @@ public import EventLoop
         }
     }
 
-    /// Handles GOAWAY.
-    ///
-    /// - Parameter last: the highest stream that the server has processed or will process.
-    func serverGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
+    // MARK: - Events of nghttp2
+
+    private func stream(_ id: Int32) -> HTTP2ClientStream? { object(of: id) }
+
+    override func blockBegan(_ id: Int32, opensStream: Bool) {
+        if let stream = stream(id) { blockBegan(stream) }
+    }
+
+    override func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, on id: Int32) {
+        if let stream = stream(id) { fieldCame(name, value, for: stream) }
+    }
+
+    override func blockEnded(_ id: Int32, opensStream: Bool, endsStream: Bool) {
+        if let stream = stream(id) { blockEnded(stream, endsStream: endsStream) }
+    }
+
+    override func contentCame(_ content: Span<UInt8>, on id: Int32) {
+        if let stream = stream(id) { contentCame(content, on: stream) }
+    }
+
+    override func peerEnded(_ id: Int32) {
+        if let stream = stream(id) { serverEnded(stream) }
+    }
+
+    override func settingsCame() {
+        isGreeted = true
+        handler.capacityChanged()
+    }
+
+    override func pingAnswered() { handler.pingAnswered() }
+
+    override func peerGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
         isServerGoing = true
         for slot in streams.indices where streams[slot].state.isOnWire && !streams[slot].state.isReset {
             let stream = streams[slot]
-            if unsafe nghttp2_session_get_stream_user_data(library, stream.id) == nil {
+            if self.stream(stream.id) == nil {
                 // nghttp2 has not framed it yet, and would keep it until its turn to fail.
                 fail(stream, .unprocessed(.goingAway), .cancel)
             } else if stream.id > last, !stream.state.isComplete {
@@ -240,6 +266,23 @@ public import EventLoop
             }
         }
         handler.serverGoesAway(code)
+    }
+
+    override func streamClosed(_ id: Int32, _ code: HTTP2ErrorCode) {
+        guard let stream = stream(id) else { return }
+        set(nil, of: id)
+        wireClosed(stream, code)
+    }
+
+    override func headSent(on id: Int32) { headFramed = stream(id) }
+
+    override func endSent(on id: Int32) { stream(id)?.state.requestEnded = true }
+
+    override func produce(
+        on id: Int32, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
+    ) -> Int {
+        guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
+        return unsafe produce(stream, room, &flags)
     }
 }
 
@@ -271,7 +314,7 @@ extension HTTP2ClientSession {
         guard !scratch.overflowed else { throw .headTooLarge }
         let stream = takeStream()
         var provider = unsafe nghttp2_data_provider()
-        unsafe provider.read_callback = readRequestContent
+        unsafe provider.read_callback = readContent
         let user = unsafe Unmanaged.passUnretained(stream).toOpaque()
         var id: Int32 = 0
         unsafe fieldList.withRequest(
@@ -321,7 +364,7 @@ extension HTTP2ClientSession {
     /// Fills a frame with content for nghttp2.
     ///
     /// - Returns: the number of bytes written to `room`, or NGHTTP2_ERR_DEFERRED.
-    func produce(
+    private func produce(
         _ stream: HTTP2ClientStream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
     ) -> Int {
         let count = min(stream.output.count, room.count)
@@ -370,7 +413,7 @@ extension HTTP2ClientSession {
     // MARK: - Blocks of fields
 
     /// Begins a head or trailers.
-    func blockBegan(_ stream: HTTP2ClientStream) {
+    private func blockBegan(_ stream: HTTP2ClientStream) {
         isMidBlock = true
         block.begin()
         stream.state.isAnswered = true
@@ -380,7 +423,7 @@ extension HTTP2ClientSession {
         stream.head.reset()
     }
 
-    func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, for stream: HTTP2ClientStream) {
+    private func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, for stream: HTTP2ClientStream) {
         if stream.state.isReset {
             block.skip(name, value)
         } else if stream.state.hasTrailers {
@@ -392,7 +435,7 @@ extension HTTP2ClientSession {
         if block.size > 4 * limits.headerList { end(.excess(.headerList)) }
     }
 
-    func blockEnded(_ stream: HTTP2ClientStream, endsStream: Bool) {
+    private func blockEnded(_ stream: HTTP2ClientStream, endsStream: Bool) {
         isMidBlock = false
         guard !stream.state.isReset else { return }
         do throws(MessageFault) {
@@ -433,7 +476,7 @@ extension HTTP2ClientSession {
 
     // MARK: - Content
 
-    func contentCame(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
+    private func contentCame(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
         guard !stream.state.isReset else { return consumed(content.count, on: stream) }
         guard stream.state.hasHead else {
             consumed(content.count, on: stream)
@@ -510,11 +553,6 @@ extension HTTP2ClientSession {
         }
     }
 
-    /// Counts a DATA frame that is all padding, whose header nghttp2 did not report.
-    func countPaddingAlone() {
-        if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
-    }
-
     // MARK: - The end
 
     /// Handles the end of the server's half of the stream.
@@ -568,7 +606,7 @@ extension HTTP2ClientSession {
     }
 
     /// Handles a stream that nghttp2 has closed.
-    func wireClosed(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
+    private func wireClosed(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
         let failure: HTTP2StreamFailure
         if stream.state.headEnd == 0 {
             failure = .unprocessed(isServerGoing ? .goingAway : .unsent)

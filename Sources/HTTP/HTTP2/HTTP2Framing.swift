@@ -32,6 +32,10 @@ public import EventLoop
     final var isClosed = false
     /// Whether the next GOAWAY is our own decision.
     private(set) final var isTerminating = false
+    /// Whether the peer has acknowledged our settings (RFC 9113 section 6.5.3).
+    public internal(set) final var isAcknowledged = false
+    /// The number of DATA frames that nghttp2 has reported.
+    final var reportedData: UInt64 = 0
 
     /// Creates nghttp2's session and submits the settings.
     ///
@@ -129,6 +133,59 @@ public import EventLoop
         guard restCount == 0 else { return false }
         return unsafe isBroken || isClosed
             || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
+    }
+
+    // MARK: - Streams
+
+    /// Returns the object of a stream. Nil if it has none, or its end was reported.
+    @inline(__always)
+    final func object<Stream: AnyObject>(of id: Int32) -> Stream? {
+        guard let object = unsafe nghttp2_session_get_stream_user_data(library, id) else { return nil }
+        return unsafe Unmanaged<Stream>.fromOpaque(object).takeUnretainedValue()
+    }
+
+    /// Sets the object of a stream, which is not retained.
+    final func set(_ object: AnyObject?, of id: Int32) {
+        unsafe nghttp2_session_set_stream_user_data(
+            library, id, object.map { unsafe Unmanaged.passUnretained($0).toOpaque() })
+    }
+
+    // MARK: - Events, for the session of the role
+
+    /// Called when a block of fields begins.
+    ///
+    /// - Parameter opensStream: whether it is the head of a request.
+    func blockBegan(_ id: Int32, opensStream: Bool) {}
+    /// Called for each field of the block.
+    func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, on id: Int32) {}
+    /// Called when the block is complete.
+    func blockEnded(_ id: Int32, opensStream: Bool, endsStream: Bool) {}
+    func contentCame(_ content: Span<UInt8>, on id: Int32) {}
+    /// Called when DATA has ended the peer's half of a stream.
+    func peerEnded(_ id: Int32) {}
+    func settingsCame() {}
+    func pingAnswered() {}
+    /// Called for GOAWAY.
+    ///
+    /// - Parameter last: the highest stream that the peer has processed or will process.
+    func peerGoesAway(_ code: HTTP2ErrorCode, last: Int32) {}
+    /// Called when nghttp2 has closed a stream.
+    func streamClosed(_ id: Int32, _ code: HTTP2ErrorCode) {}
+    func headSent(on id: Int32) {}
+    func headNotSent(on id: Int32) {}
+    /// Called when END_STREAM was sent.
+    func endSent(on id: Int32) {}
+    func resetSent(_ code: HTTP2ErrorCode, on id: Int32) {}
+    /// Fills a frame with content for nghttp2.
+    ///
+    /// - Returns: the number of bytes written to `room`, or an error of nghttp2.
+    func produce(on id: Int32, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32) -> Int {
+        Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+
+    /// Counts a DATA frame that is all padding, whose header nghttp2 did not report.
+    final func countPaddingAlone() {
+        if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
     }
 
     // MARK: - The end
@@ -241,10 +298,7 @@ enum LibrarySetup {
             unsafe nghttp2_session_callbacks_del(callbacks)
             unsafe nghttp2_option_del(options)
         }
-        switch role {
-        case .server: unsafe ServerCallbacks.set(callbacks)
-        case .client: unsafe ClientCallbacks.set(callbacks)
-        }
+        unsafe LibraryCallbacks.set(callbacks)
         // Windows open when content has been used, not when it has arrived.
         unsafe nghttp2_option_set_no_auto_window_update(options, 1)
         // `RequestBlock` and `ResponseBlock` validate messages.

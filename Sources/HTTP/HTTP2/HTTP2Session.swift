@@ -28,8 +28,6 @@ public import EventLoop
     var scratch: ByteBuffer
     var fieldList = FieldList()
 
-    /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
-    public internal(set) var isAcknowledged = false
     /// The number of streams refused for their number that did not count against the client.
     var excusedRefusals = 0
     /// The stream whose head or trailers have begun and are not complete. No other frame is allowed until then (RFC
@@ -37,8 +35,6 @@ public import EventLoop
     public internal(set) var incompleteHead: HTTP2Stream?
     /// Whether a block of fields has begun and is not complete, also of an ended stream.
     public var isMidBlock: Bool { watch.isMidBlock }
-    /// The number of DATA frames that nghttp2 has reported.
-    var reportedData: UInt64 = 0
     /// The number of requests begun.
     public internal(set) var requestCount = 0
 
@@ -149,6 +145,75 @@ public import EventLoop
         guard !isClosed else { return }
         isClosed = true
         for stream in streams where stream.id != 0 { finish(stream, .cancel) }
+    }
+
+    // MARK: - Events of nghttp2
+
+    private func stream(_ id: Int32) -> HTTP2Stream? { object(of: id) }
+
+    override func blockBegan(_ id: Int32, opensStream: Bool) {
+        guard opensStream else {
+            incompleteHead = stream(id)
+            return incoming.begin(trailers: true)
+        }
+        let stream = begin(id)
+        set(stream, of: id)
+        incompleteHead = stream
+    }
+
+    override func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, on id: Int32) {
+        if !incoming.take(name, value) { headTooLong() }
+    }
+
+    override func blockEnded(_ id: Int32, opensStream: Bool, endsStream: Bool) {
+        incompleteHead = nil
+        guard let stream = stream(id) else { return }
+        if opensStream {
+            headEnded(stream, endsStream: endsStream)
+        } else {
+            trailersEnded(stream, endsStream: endsStream)
+        }
+    }
+
+    override func contentCame(_ content: Span<UInt8>, on id: Int32) {
+        if let stream = stream(id) { arrived(content, on: stream) }
+    }
+
+    override func peerEnded(_ id: Int32) {
+        if let stream = stream(id) { clientEnded(stream) }
+    }
+
+    override func peerGoesAway(_ code: HTTP2ErrorCode, last: Int32) { handler.clientGoesAway(code) }
+
+    override func streamClosed(_ id: Int32, _ code: HTTP2ErrorCode) {
+        guard let stream = stream(id) else { return }
+        set(nil, of: id)
+        finish(stream, code)
+    }
+
+    override func endSent(on id: Int32) {
+        if let stream = stream(id) { responseEnded(stream) }
+    }
+
+    override func resetSent(_ code: HTTP2ErrorCode, on id: Int32) {
+        // The cause is not our decision, so it is the client. So is a stream that was refused before it began.
+        if let stream = stream(id) {
+            if !stream.state.isReset { countProvokedReset() }
+        } else if code == .refusedStream, !excuseRefusal() {
+            countProvokedReset()
+        }
+    }
+
+    override func headNotSent(on id: Int32) {
+        // If a head cannot be sent, nothing else of the response may be.
+        stream(id)?.reset(.internalError)
+    }
+
+    override func produce(
+        on id: Int32, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
+    ) -> Int {
+        guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
+        return unsafe produce(stream, room, &flags)
     }
 }
 
@@ -364,11 +429,6 @@ extension HTTP2Session {
     /// Ends the connection. Not inlined: otherwise the session would be retained for each field.
     @inline(never) func headTooLong() { end(.excess(.headerList)) }
 
-    /// Counts a DATA frame that is all padding, whose header nghttp2 did not report.
-    func countPaddingAlone() {
-        if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
-    }
-
     /// Counts DATA without a report of nghttp2, which belonged to ended streams.
     func checkData() {
         if let excess = watch.checkData(reported: reportedData, now: now) { end(.excess(excess)) }
@@ -472,7 +532,7 @@ extension HTTP2Session {
     /// Fills a frame with content for nghttp2.
     ///
     /// - Returns: the number of bytes written to `room`, or NGHTTP2_ERR_DEFERRED.
-    func produce(
+    private func produce(
         _ stream: HTTP2Stream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
     ) -> Int {
         let count = min(stream.output.count, room.count)
@@ -502,20 +562,6 @@ extension HTTP2Session {
     }
 
     // MARK: - Sent frames
-
-    func sent(_ frame: SentFrame, on stream: HTTP2Stream?) {
-        switch frame {
-        case .data: watch.dataSent()
-        // The cause is not our decision, so it is the client. So is a stream that was refused before it began.
-        case .reset(let code):
-            if let stream {
-                if !stream.state.isReset { countProvokedReset() }
-            } else if code == .refusedStream, !excuseRefusal() {
-                countProvokedReset()
-            }
-        case .goAway(let code): wentAway(code)
-        }
-    }
 
     /// Excuses a refused stream. Before a client has read our settings it may begin any number of streams, and common
     /// clients begin 100 (RFC 9113 section 6.5.2). So many refusals show no attack.
@@ -553,9 +599,4 @@ private struct UnfinishedRequest {
     var slot: Int
     /// The stream identifier. The object may serve another stream by then.
     var id: Int32
-}
-
-/// The relevant kinds of sent frames.
-enum SentFrame {
-    case data, reset(HTTP2ErrorCode), goAway(HTTP2ErrorCode)
 }
