@@ -3,7 +3,7 @@
 import random
 
 from support import attacks, framing_cases, mutations
-import test_corpus
+from http1 import test_corpus
 
 # Where the size decides, the three only differ in how they count.
 ABOUT_SIZE = {"targetTooLong", "tooManyFields", "headTooLarge", "trailerTooLarge"}

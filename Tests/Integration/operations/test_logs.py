@@ -27,7 +27,7 @@ def every_member_moves(request):
     yield ran
     if ran != {name for name in vars(request.module) if name.startswith("test_")}:
         return
-    source = (REPOSITORY / "Sources" / "Gateway" / "Logging" / "LogForm.swift").read_text()
+    source = (REPOSITORY / "Sources" / "Telemetry" / "LogForm.swift").read_text()
     body = source[source.index("enum Member"):source.index("var name")]
     names = [name.strip("`") for line in re.findall(r"case (.*)", body) for name in line.split(", ")]
     snake = {re.sub("([A-Z])", lambda match: "_" + match[1].lower(), name) for name in names}
