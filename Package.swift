@@ -286,10 +286,26 @@ let package = Package(
             name: "EventLoopTests", dependencies: ["EventLoop", "Bytes", "TestVectors"], swiftSettings: settings),
         .testTarget(
             name: "RegistryTests",
+            dependencies: ["Chance", "Encoding", "EventLoop", "Registry", "RegistryMemory", "Vocabulary"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "RevocationJournalTests",
+            dependencies: ["Encoding", "Registry", "RegistryMemory", "RevocationJournal", "Vocabulary"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "RegistrySQLiteTests",
             dependencies: [
-                "Chance", "Encoding", "EventLoop", "Registry", "RegistryMemory", "RegistryPostgreSQL", "RegistrySQLite",
-                "RevocationJournal", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                "Chance", "EventLoop", "Registry", "RegistryMemory", "RegistrySQLite", "RevocationJournal",
+                "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings),
+        // With the suite that drives every store: it needs the server too.
+        .testTarget(
+            name: "RegistryPostgreSQLTests",
+            dependencies: [
+                "Chance", "EventLoop", "Registry", "RegistryMemory", "RegistryPostgreSQL", "RegistrySQLite",
+                "RevocationJournal", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
         .testTarget(

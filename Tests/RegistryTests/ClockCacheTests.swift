@@ -2,7 +2,6 @@ import Chance
 import Testing
 
 @testable import Registry
-@testable import RegistrySQLite
 
 @Suite("The bounded cache")
 struct ClockCacheTests {

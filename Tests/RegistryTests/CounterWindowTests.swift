@@ -1,4 +1,5 @@
 import Chance
+import RegistryMemory
 import Testing
 
 @testable import Registry

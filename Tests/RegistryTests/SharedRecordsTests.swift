@@ -1,4 +1,5 @@
 import EventLoop
+import RegistryMemory
 import Testing
 import Vocabulary
 

@@ -183,11 +183,11 @@ public struct ExportEnd: Equatable, Sendable {
 
 /// The number of lines in each section.
 public struct ExportCounts: Equatable, Sendable {
-    public internal(set) var devices: Int64 = 0
-    public internal(set) var certificates: Int64 = 0
-    public internal(set) var usedTokens: Int64 = 0
-    public internal(set) var revokedSubjects: Int64 = 0
-    public internal(set) var barredKeys: Int64 = 0
+    public package(set) var devices: Int64 = 0
+    public package(set) var certificates: Int64 = 0
+    public package(set) var usedTokens: Int64 = 0
+    public package(set) var revokedSubjects: Int64 = 0
+    public package(set) var barredKeys: Int64 = 0
 
     public init() {}
 }

@@ -3,7 +3,7 @@
 A start on a file refuses earlier challenges, so each request is signed again with its counter: a used one is refused for that.
 
 ATTESTGATE_SEED repeats a run's choices, ATTESTGATE_CRASHES makes it a longer one. What a power cut would take, which a crash
-of a process leaves, is the matter of Tests/RegistryTests/PowerCutTests.swift.
+of a process leaves, is the matter of Tests/RegistrySQLiteTests/PowerCutTests.swift.
 """
 
 import os

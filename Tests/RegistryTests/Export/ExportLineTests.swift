@@ -1,6 +1,7 @@
 import Chance
 import Encoding
 import Foundation
+import RegistryMemory
 import Testing
 import Vocabulary
 

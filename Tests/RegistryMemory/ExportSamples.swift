@@ -1,26 +1,25 @@
-import Vocabulary
-
-@testable import Registry
+package import Registry
+internal import Vocabulary
 
 /// Records of every kind, with every member there and with none that may be missing.
-enum ExportSample {
-    static let store = RandomID([UInt8](0..<16)) ?? RandomID()
+package enum ExportSample {
+    package static let store = RandomID([UInt8](0..<16)) ?? RandomID()
 
-    static let head = ExportRecord.head(
+    package static let head = ExportRecord.head(
         ExportHead(
             time: 1_763_800_000, store: store, revocationList: 7, tokensRemoved: 1_763_700_000,
             secretCheck: Fixture.fingerprint(3, kind: 9)))
 
-    static let firstHead = ExportRecord.head(
+    package static let firstHead = ExportRecord.head(
         ExportHead(
             time: 1_763_800_000, store: store, revocationList: 7, tokensRemoved: 1_763_700_000, secretCheck: nil))
 
-    static let leastDevice = ExportRecord.device(
+    package static let leastDevice = ExportRecord.device(
         ExportedDevice(
             identity: Fixture.identity(1), registeredAt: 0, activatedAt: nil, approvedAt: nil, revokedAt: nil,
             subject: nil, shown: [], window: CounterWindow(), bindings: [], attestation: nil, receipt: nil))
 
-    static let fullDevice: ExportRecord = {
+    package static let fullDevice: ExportRecord = {
         var window = CounterWindow()
         for value: UInt32 in [1, 3, 900, 4_294_967_295] { _ = window.accept(value, mode: .unspent) }
         return .device(
@@ -39,20 +38,20 @@ enum ExportSample {
                     refresh: ReceiptRefresh(createdAt: 9, nextAt: 10, askedAt: 11, outcome: .unchanged, failures: 2))))
     }()
 
-    static let barred = BarredKey(key: Fixture.hardwareKey(9), kind: .hardware, barredAt: 14)
+    package static let barred = BarredKey(key: Fixture.hardwareKey(9), kind: .hardware, barredAt: 14)
 
-    static func certificate(_ number: Int) -> ExportRecord {
+    package static func certificate(_ number: Int) -> ExportRecord {
         .certificate(
             ExportedCertificate(serial: Fixture.serial(number), key: Fixture.bindingKey(2), notAfter: 12))
     }
 
-    static func end(_ change: (inout ExportCounts) -> Void = { _ in }) -> ExportRecord {
+    package static func end(_ change: (inout ExportCounts) -> Void = { _ in }) -> ExportRecord {
         var counts = ExportCounts()
         change(&counts)
         return .end(ExportEnd(counts: counts, digest: Fixture.fingerprint(1, kind: 8)))
     }
 
-    static let all = [
+    package static let all = [
         head, leastDevice, fullDevice, certificate(1), .usedToken(Fixture.token(1)),
         .revokedSubject(Fixture.subject(1), at: 13), .barredKey(barred),
         end {

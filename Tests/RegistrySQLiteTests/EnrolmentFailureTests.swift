@@ -5,7 +5,6 @@ import RegistryMemory
 import Vocabulary
 
 @testable import Registry
-@testable import RegistryPostgreSQL
 @testable import RegistrySQLite
 
 /// Every write of an enrolment is made to fail in turn, by a trigger in the file.

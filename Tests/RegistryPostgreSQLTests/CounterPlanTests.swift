@@ -1,5 +1,6 @@
 import Chance
 import EventLoop
+import RegistryMemory
 import Testing
 import Vocabulary
 

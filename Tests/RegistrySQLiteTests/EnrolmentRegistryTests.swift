@@ -7,7 +7,6 @@ import RegistryMemory
 import Vocabulary
 
 @testable import Registry
-@testable import RegistryPostgreSQL
 @testable import RegistrySQLite
 
 @Suite("Enrolment in the registry of a process")

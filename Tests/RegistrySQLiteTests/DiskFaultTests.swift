@@ -2,6 +2,7 @@ import Chance
 import EventLoop
 import Foundation
 import Glibc
+import RegistryMemory
 import Synchronization
 import Testing
 import Vocabulary

@@ -1,3 +1,4 @@
+import RegistryMemory
 import Testing
 
 @testable import Registry

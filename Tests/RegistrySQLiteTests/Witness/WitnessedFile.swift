@@ -1,5 +1,6 @@
 import EventLoop
 import Foundation
+import RegistryMemory
 import Synchronization
 import Testing
 

@@ -1,12 +1,12 @@
 import EventLoop
 import GRDB
 import Glibc
+import RegistryMemory
 import Synchronization
 import Testing
 import Vocabulary
 
 @testable import Registry
-@testable import RegistryPostgreSQL
 @testable import RegistrySQLite
 
 @Suite("The registry with a failing store")

@@ -1,3 +1,4 @@
+import RegistryMemory
 import Synchronization
 import Testing
 

@@ -1,10 +1,9 @@
 import Encoding
+import RegistryMemory
 import Testing
 import Vocabulary
 
 @testable import Registry
-@testable import RegistryPostgreSQL
-@testable import RegistrySQLite
 @testable import RevocationJournal
 
 @Suite("Journal lines and the commit mark")
@@ -221,20 +220,6 @@ struct WitnessTextTests {
         #expect(try journal.saysMore(than: said(by: Array(whole.dropFirst()))))
         #expect(try journal.saysMore(than: said(by: [whole[0], .ended(Fixture.bindingKey(1), at: 21)])))
         #expect(try !Revocations().saysMore(than: said(by: [])))
-    }
-
-    @Test("a log position counts once flushed, and never within a record")
-    func logPosition() {
-        var position = LogPosition(durable: 10)
-        position.update(inserted: 30, flushed: 20)
-        #expect(position.durable == 10)
-        // Flushed up to the midst of what follows 30.
-        position.update(inserted: 60, flushed: 50)
-        #expect(position.durable == 30)
-        position.update(inserted: 60, flushed: 60)
-        #expect(position.durable == 60)
-        position.update(inserted: 5, flushed: 5)
-        #expect(position.durable == 60)
     }
 }
 

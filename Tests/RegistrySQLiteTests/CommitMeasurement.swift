@@ -1,6 +1,7 @@
 import Chance
 import Foundation
 import Glibc
+import RegistryMemory
 import Testing
 import Vocabulary
 

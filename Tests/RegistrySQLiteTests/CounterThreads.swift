@@ -1,5 +1,6 @@
 import Chance
 import EventLoop
+import RegistryMemory
 import Synchronization
 import Testing
 import Vocabulary

@@ -5,7 +5,6 @@ import RegistryMemory
 import Vocabulary
 
 @testable import Registry
-@testable import RegistryPostgreSQL
 @testable import RegistrySQLite
 
 @Suite("The store's file")

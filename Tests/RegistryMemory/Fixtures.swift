@@ -1,0 +1,108 @@
+internal import Foundation
+internal import Glibc
+package import Registry
+package import Vocabulary
+
+/// A directory for one test, removed with it.
+package final class Scratch {
+    package let path: String
+
+    /// - Parameter inMemory: whether it may lie where nothing waits for a disk, for one that is simulated anyway.
+    package init(inMemory: Bool = false) throws {
+        let memory = URL(filePath: "/dev/shm")
+        let isThere = inMemory && access(memory.path, W_OK) == 0
+        let url = (isThere ? memory : FileManager.default.temporaryDirectory).appending(
+            path: "registry-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+        path = url.path
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    package func file(_ name: String = "registry.db") -> String { "\(path)/\(name)" }
+
+    /// What a crash would leave: the file and its log as they are at this moment.
+    package func copy(to name: String) throws -> String {
+        for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file() + suffix) {
+            try? FileManager.default.removeItem(atPath: file(name) + suffix)
+            try FileManager.default.copyItem(atPath: file() + suffix, toPath: file(name) + suffix)
+        }
+        return file(name)
+    }
+}
+
+package enum Fixture {
+    /// A key id that is different for each number and kind.
+    package static func key(_ number: Int, kind: UInt8) -> KeyID {
+        var bytes = [UInt8](repeating: kind, count: 32)
+        for index in 0..<8 { bytes[24 + index] = UInt8(truncatingIfNeeded: number >> (8 * index)) }
+        guard let key = KeyID(digest: bytes.span) else { fatalError("32 bytes are a key id") }
+        return key
+    }
+
+    package static func hardwareKey(_ number: Int) -> KeyID { key(number, kind: 1) }
+    package static func bindingKey(_ number: Int) -> KeyID { key(number, kind: 2) }
+
+    package static func identity(_ number: Int) -> DeviceIdentity {
+        let point = [0x04] + (0..<64).map { UInt8(truncatingIfNeeded: number &+ $0) }
+        guard let app = AppID("ABCDE12345.org.example.app\(number % 3)"), let point = PublicPoint(point) else {
+            fatalError("well-formed")
+        }
+        return DeviceIdentity(
+            app: app, platform: .iOS, environment: .production, hardwareKey: hardwareKey(number), point: point)
+    }
+
+    /// A fingerprint that is different for each number and kind.
+    package static func fingerprint(_ number: Int, kind: UInt8) -> Fingerprint {
+        guard let fingerprint = Fingerprint(key(number, kind: kind).bytes) else { fatalError("32 bytes") }
+        return fingerprint
+    }
+
+    /// Expires at 2,000.
+    package static func nonce(_ number: Int) -> SingleUse {
+        SingleUse(id: fingerprint(number, kind: 3), expiresAt: 2_000)
+    }
+    package static func token(_ number: Int) -> SingleUse {
+        SingleUse(id: fingerprint(number, kind: 4), expiresAt: 2_000)
+    }
+    package static func subject(_ number: Int) -> Fingerprint { fingerprint(number, kind: 5) }
+
+    /// That of a certificate, different for each number.
+    package static func serial(_ number: Int) -> CertificateSerial {
+        guard let serial = CertificateSerial(random: Array(key(number, kind: 7).bytes.suffix(16))) else {
+            fatalError("16 octets")
+        }
+        return serial
+    }
+
+    package static func randomSerial() -> CertificateSerial {
+        guard let serial = CertificateSerial(random: RandomID().bytes) else { fatalError("16 octets") }
+        return serial
+    }
+
+    package static func attestation(_ number: Int, certificateKey: KeyID? = nil) -> AttestationRecord {
+        // One in five states no version.
+        let record = AttestationRecord(
+            digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7,
+            systemVersion: number % 5 == 0 ? nil : SystemVersion("17.\(number)"))
+        guard let record else { fatalError("a small receipt") }
+        return record
+    }
+}
+
+package func window(_ length: Int) -> CounterMode {
+    guard let mode = CounterMode(window: length) else { fatalError("1 to 1024") }
+    return mode
+}
+
+extension InitializationVerdict {
+    package var refusal: InitializationRefusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+}
+
+extension KeyBindingVerdict {
+    package var refusal: KeyBindingRefusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+    package var kind: KeyBindingKind? { if case .bound(_, let kind) = self { kind } else { nil } }
+    package var details: DeviceDetails? { if case .bound(let details, _) = self { details } else { nil } }
+}

@@ -1,0 +1,1 @@
+../../RegistrySQLiteTests/Witness/WitnessedFile.swift
