@@ -2,49 +2,49 @@
 /// skipped once, and a pinned entry is never evicted.
 ///
 /// Entries stay at their index in an array, so that a caller can return to one without hashing its key.
-package struct ClockCache<Key: Hashable, Entry> {
+public struct ClockCache<Key: Hashable, Entry> {
     @usableFromInline
-    package struct Slot {
-        @usableFromInline package var key: Key
-        @usableFromInline package var entry: Entry
-        @usableFromInline package var wasUsed: Bool
+    struct Slot {
+        @usableFromInline var key: Key
+        @usableFromInline var entry: Entry
+        @usableFromInline var wasUsed: Bool
 
         @inlinable
-        package init(key: Key, entry: Entry, wasUsed: Bool) {
+        init(key: Key, entry: Entry, wasUsed: Bool) {
             self.key = key
             self.entry = entry
             self.wasUsed = wasUsed
         }
     }
 
-    @usableFromInline package var slots: [Slot] = []
-    @usableFromInline package var index: [Key: Int] = [:]
-    @usableFromInline package var hand = 0
-    @usableFromInline package let limit: Int
+    @usableFromInline var slots: [Slot] = []
+    @usableFromInline var index: [Key: Int] = [:]
+    @usableFromInline var hand = 0
+    @usableFromInline let limit: Int
 
     /// Creates an empty cache.
     ///
     /// - Parameter limit: The maximum number of entries, at least one.
     @inlinable
-    package init(limit: Int) {
+    public init(limit: Int) {
         self.limit = max(1, limit)
     }
 
-    @inlinable package var count: Int { slots.count }
-    @inlinable package var entries: [(key: Key, entry: Entry)] { slots.map { ($0.key, $0.entry) } }
+    @inlinable public var count: Int { slots.count }
+    @inlinable public var entries: [(key: Key, entry: Entry)] { slots.map { ($0.key, $0.entry) } }
 
     /// Returns the index of an entry.
     ///
     /// - Parameter hint: The index at the last look-up.
     @inlinable
-    package func slot(of key: Key, hint: Int = -1) -> Int? {
+    public func slot(of key: Key, hint: Int = -1) -> Int? {
         if slots.indices.contains(hint), slots[hint].key == key { return hint }
         return index[key]
     }
 
     /// Returns an entry and marks it as used.
     @inlinable
-    package mutating func use(_ key: Key) -> Entry? {
+    public mutating func use(_ key: Key) -> Entry? {
         guard let slot = index[key] else { return nil }
         slots[slot].wasUsed = true
         return slots[slot].entry
@@ -54,7 +54,7 @@ package struct ClockCache<Key: Hashable, Entry> {
     ///
     /// - Returns: nil if there is no such entry.
     @discardableResult @inlinable
-    package mutating func update<Result, Failure: Error>(
+    public mutating func update<Result, Failure: Error>(
         _ key: Key, hint: Int = -1, _ body: (inout Entry) throws(Failure) -> Result
     ) throws(Failure) -> Result? {
         guard let slot = slot(of: key, hint: hint) else { return nil }
@@ -69,7 +69,7 @@ package struct ClockCache<Key: Hashable, Entry> {
     ///   - isPinned: Returns whether an entry must stay.
     /// - Returns: The index of the entry. Nil if there was no room.
     @discardableResult @inlinable
-    package mutating func insert(
+    public mutating func insert(
         _ key: Key, _ entry: Entry, mayGrow: Bool = false, isPinned: (Entry) -> Bool = { _ in false }
     ) -> Int? {
         if let slot = index[key] {
@@ -92,7 +92,7 @@ package struct ClockCache<Key: Hashable, Entry> {
     }
 
     @discardableResult @inlinable
-    package mutating func remove(_ key: Key) -> Entry? {
+    public mutating func remove(_ key: Key) -> Entry? {
         guard let slot = index.removeValue(forKey: key) else { return nil }
         let entry = slots[slot].entry
         // The last entry fills the gap, so its old index becomes invalid.
@@ -105,13 +105,13 @@ package struct ClockCache<Key: Hashable, Entry> {
     }
 
     @inlinable
-    package mutating func removeAll(where isGone: (Entry) -> Bool) {
+    public mutating func removeAll(where isGone: (Entry) -> Bool) {
         for slot in slots where isGone(slot.entry) { remove(slot.key) }
     }
 
     /// Returns the index of the entry to evict. The first round may only clear marks of use, so there are two.
     @inlinable
-    package mutating func victim(_ isPinned: (Entry) -> Bool) -> Int? {
+    public mutating func victim(_ isPinned: (Entry) -> Bool) -> Int? {
         for _ in 0..<(2 * slots.count) {
             let slot = hand % slots.count
             hand = slot + 1
