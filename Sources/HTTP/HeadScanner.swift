@@ -18,15 +18,13 @@ protocol HeadScanner {
     /// - Returns: the beginning of the next line, or nil if the start line is not complete yet.
     mutating func parseStartLine(_ bytes: Span<UInt8>, into head: inout Head) throws(MessageFault) -> Int?
 
-    /// Interprets a field.
+    /// Interprets a field and appends it to the head.
     mutating func take(_ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout Head) throws(MessageFault)
 }
 
 /// A head that a scanner fills.
 protocol ScannedHead {
     var fields: [HeaderField] { get }
-
-    mutating func append(_ field: HeaderField, _ limits: HeadLimits) throws(MessageFault)
 }
 
 extension HeadScanner {
@@ -45,7 +43,6 @@ extension HeadScanner {
             case .field(let field, let next):
                 guard head.fields.count < limits.fields else { throw .tooManyFields }
                 try take(field, bytes, &head)
-                try head.append(field, limits)
                 position = next
             case .end(let next):
                 guard next <= limits.bytes else { throw .headTooLarge }

@@ -131,6 +131,13 @@ public struct RequestHeadParser: HeadScanner, Sendable {
     mutating func take(
         _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout RequestHead
     ) throws(MessageFault) {
+        try interpret(field, bytes, &head)
+        try head.append(field, limits)
+    }
+
+    private mutating func interpret(
+        _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout RequestHead
+    ) throws(MessageFault) {
         let range = field.valueRange
         switch field.name {
         case .host, .contentLength, .transferEncoding:

@@ -72,6 +72,13 @@ public struct ResponseHeadParser: HeadScanner, Sendable {
     mutating func take(
         _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout ResponseHead
     ) throws(MessageFault) {
+        try interpret(field, bytes, &head)
+        head.fields.append(field)
+    }
+
+    private mutating func interpret(
+        _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout ResponseHead
+    ) throws(MessageFault) {
         let range = field.valueRange
         switch field.name {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
@@ -116,8 +123,6 @@ public struct ResponseHead: ScannedHead, Sendable {
     }
 
     public var isInterim: Bool { status < 200 }
-
-    mutating func append(_ field: HeaderField, _ limits: HeadLimits) { fields.append(field) }
 
     mutating func reset() {
         fields.removeAll(keepingCapacity: true)
