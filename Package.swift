@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// The settings of modules with raw memory or C. No unsafe flags: no package could depend on this one.
+/// The settings of modules with raw memory or C. No unsafe flags: no package could depend on them.
 let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
@@ -17,6 +17,11 @@ let hardening: [LinkerSetting] = [
     .unsafeFlags(
         ["-Xlinker", "-z", "-Xlinker", "relro", "-Xlinker", "-z", "-Xlinker", "now"], .when(platforms: [.linux]))
 ]
+
+/// Modules whose objects belong to one loop's thread and are used for every request: release builds do not check at run
+/// time that accesses to a property do not overlap; debug and test builds do (docs/decisions, record 0067). No library
+/// product contains them.
+let hotPath: [SwiftSetting] = [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
 /// Functions that return a span of their argument.
 let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
@@ -58,17 +63,17 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: settings + lifetimes),
 
         // Each owns one C library, one protocol or one format.
-        .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
+        .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings + hotPath),
         .target(
             name: "HTTP", dependencies: ["CLinux", "CNghttp2", "Bytes", "Encoding", "EventLoop"],
-            swiftSettings: memorySafe + lifetimes),
+            swiftSettings: memorySafe + lifetimes + hotPath),
         .target(name: "RequestProof", dependencies: ["Encoding", "Vocabulary"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "Cryptography", dependencies: ["COpenSSL", "Encoding", "Vocabulary"],
             swiftSettings: settings + lifetimes),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "EventLoop", "Vocabulary"],
-            swiftSettings: settings),
+            swiftSettings: settings + hotPath),
         .target(
             name: "Attestation", dependencies: ["Cryptography", "Encoding", "Vocabulary"],
             swiftSettings: memorySafe + lifetimes),
@@ -105,10 +110,11 @@ let package = Package(
             swiftSettings: memorySafe),
 
         // The server role, the client role, the decision.
-        .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
+        .target(
+            name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe + hotPath),
         .target(
             name: "Upstream", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes", "Cryptography"],
-            swiftSettings: memorySafe),
+            swiftSettings: memorySafe + hotPath),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
         // Spans to a collector, by OTLP.
@@ -142,7 +148,7 @@ let package = Package(
                 "Attestation", "Bytes", "Challenges", "Cryptography", "Encoding", "EventLoop", "HTTP", "Policy",
                 "Registry", "RequestProof", "Server", "TLS", "Telemetry", "TelemetryExport", "Upstream", "Vocabulary",
             ],
-            swiftSettings: memorySafe),
+            swiftSettings: memorySafe + hotPath),
 
         // One running process by a conf file: the one place that puts the above together.
         .target(

@@ -38,33 +38,9 @@ public final class ServerConnection: SocketHandler {
 
     let transport: Transport
     /// Bytes received and not yet processed.
-    var input: ByteBuffer {
-        @inline(__always) _read {
-            var borrowed = keptInput.borrow()
-            defer { keptInput.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptInput.borrow()
-            defer { keptInput.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptInput: Borrowable<ByteBuffer>
+    var input: ByteBuffer
     /// Bytes to send.
-    var output: ByteBuffer {
-        @inline(__always) _read {
-            var borrowed = keptOutput.borrow()
-            defer { keptOutput.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptOutput.borrow()
-            defer { keptOutput.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptOutput: Borrowable<ByteBuffer>
+    var output: ByteBuffer
     /// The application protocol; nil during the handshake and after the end.
     var spoken: ConnectionProtocol?
     private(set) var isInHandshake = true
@@ -139,8 +115,8 @@ public final class ServerConnection: SocketHandler {
         self.listener = listener
         self.peer = peer
         awaitsProxyHeader = isProxied
-        keptInput = Borrowable(ByteBuffer(pool: acceptor.pool))
-        keptOutput = Borrowable(ByteBuffer(pool: acceptor.pool))
+        input = ByteBuffer(pool: acceptor.pool)
+        output = ByteBuffer(pool: acceptor.pool)
         super.init(loop: acceptor.loop, socket: socket)
     }
 

@@ -21,32 +21,8 @@ public final class HTTP1Connection: UpstreamConnection {
     var call: UpstreamCall?
     /// The number of interim responses before the response in flight.
     private var interimResponses = 0
-    var input: ByteBuffer {
-        @inline(__always) _read {
-            var borrowed = keptInput.borrow()
-            defer { keptInput.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptInput.borrow()
-            defer { keptInput.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptInput: Borrowable<ByteBuffer>
-    private var parser: ResponseHeadParser {
-        @inline(__always) _read {
-            var borrowed = keptParser.borrow()
-            defer { keptParser.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptParser.borrow()
-            defer { keptParser.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptParser: Borrowable<ResponseHeadParser>
+    var input: ByteBuffer
+    private var parser: ResponseHeadParser
     /// The head of the response in flight. Kept afterwards for its capacity.
     var head = ResponseHead()
     /// Whether the connection can serve another call after that response.
@@ -65,8 +41,8 @@ public final class HTTP1Connection: UpstreamConnection {
     private static let readsPerEvent = 4
 
     override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
-        keptInput = Borrowable(ByteBuffer(pool: pool.buffers))
-        keptParser = Borrowable(ResponseHeadParser(limits: pool.settings.head))
+        input = ByteBuffer(pool: pool.buffers)
+        parser = ResponseHeadParser(limits: pool.settings.head)
         super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
     }
 

@@ -40,19 +40,7 @@ open class UpstreamCall {
     /// The connection whose server the call waits for.
     final var awaited: HTTP2UpstreamConnection?
     /// The sent content, in case another server needs it.
-    final var kept: RetainedContent {
-        @inline(__always) _read {
-            var borrowed = keptContent.borrow()
-            defer { keptContent.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptContent.borrow()
-            defer { keptContent.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private final var keptContent = Borrowable(RetainedContent())
+    final var kept = RetainedContent()
 
     public init() {}
 

@@ -42,19 +42,7 @@ public class UpstreamConnection: SocketHandler {
     final var isReadWaitingToWrite = false
     final var isWriteWaitingToRead = false
     /// The bytes to be sent.
-    final var output: ByteBuffer {
-        @inline(__always) _read {
-            var borrowed = keptOutput.borrow()
-            defer { keptOutput.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptOutput.borrow()
-            defer { keptOutput.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private final var keptOutput: Borrowable<ByteBuffer>
+    final var output: ByteBuffer
     /// Whether a byte of a request may have been passed to the kernel.
     final var hasSent = false
 
@@ -68,7 +56,7 @@ public class UpstreamConnection: SocketHandler {
         responseTimeout = pool.settings.responseTimeout
         contentTimeout = pool.settings.contentTimeout
         idleTimeout = pool.settings.idleTimeout
-        keptOutput = Borrowable(ByteBuffer(pool: pool.buffers))
+        output = ByteBuffer(pool: pool.buffers)
         super.init(loop: pool.loop, socket: socket)
         limitConnecting()
         awaitConnect()

@@ -13,19 +13,7 @@ public final class UpstreamPool {
     let loop: Loop
     let buffers: BufferPool
     /// The servers' states for the balancer, and their other data, by index.
-    var states: [ServerState] {
-        @inline(__always) _read {
-            var borrowed = keptStates.borrow()
-            defer { keptStates.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptStates.borrow()
-            defer { keptStates.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptStates: Borrowable<[ServerState]>
+    var states: [ServerState]
     let servers: [UpstreamServer]
     var balancer: Balancer
     /// All connections, idle or not, by slot. The pool owns a connection from its first byte to its last.
@@ -64,12 +52,11 @@ public final class UpstreamPool {
         self.loop = loop
         self.buffers = buffers
         self.settings = settings
-        keptStates = Borrowable(
-            settings.servers.map {
-                ServerState(
-                    name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
-                    isResolved: !$0.addresses.isEmpty)
-            })
+        states = settings.servers.map {
+            ServerState(
+                name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
+                isResolved: !$0.addresses.isEmpty)
+        }
         servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
             settings.balance, limit: settings.requestsPerServer,

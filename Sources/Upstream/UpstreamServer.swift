@@ -15,19 +15,7 @@ final class UpstreamServer {
     /// The number of the last address used.
     private(set) var connectedAddress = 0
     /// The idle connections. The last one returned comes first, so that unneeded ones age and are closed.
-    var idle: [HTTP1Connection] {
-        @inline(__always) _read {
-            var borrowed = keptIdle.borrow()
-            defer { keptIdle.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptIdle.borrow()
-            defer { keptIdle.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptIdle = Borrowable<[HTTP1Connection]>([])
+    var idle: [HTTP1Connection] = []
     /// The HTTP/2 connections, the oldest first, idle or not.
     var open: [HTTP2UpstreamConnection] = []
 
@@ -133,21 +121,9 @@ public struct ServerFailure: Sendable {
 
 /// The counters of a server in a worker. They outlive the pools, which belong to generations.
 public final class ServerTally {
-    public internal(set) var counts: ServerCounts {
-        _read {
-            var borrowed = keptCounts.borrow()
-            defer { keptCounts.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptCounts.borrow()
-            defer { keptCounts.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
+    public internal(set) var counts = ServerCounts()
     /// The last failure. Nil if there was none.
     public internal(set) var lastFailure: ServerFailure?
-    private var keptCounts = Borrowable(ServerCounts())
 
     public init() {}
 }

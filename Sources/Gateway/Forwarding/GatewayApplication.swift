@@ -36,19 +36,7 @@ package final class GatewayApplication: Application {
     private let metrics: WorkerMetrics
     private let library: LibraryContext
     private let tunnelLimits: TunnelLimits
-    private var clientShares: ClientShares {
-        @inline(__always) _read {
-            var borrowed = keptClientShares.borrow()
-            defer { keptClientShares.end(&borrowed) }
-            yield borrowed.value
-        }
-        @inline(__always) _modify {
-            var borrowed = keptClientShares.borrow()
-            defer { keptClientShares.end(&borrowed) }
-            yield &borrowed.value
-        }
-    }
-    private var keptClientShares: Borrowable<ClientShares>
+    private var clientShares: ClientShares
     private let clientLimits: ClientLimits
     /// Streams in flight by client.
     private var streams: ClientShares
@@ -105,7 +93,7 @@ package final class GatewayApplication: Application {
         sourceLimits = settings.sourceLimits
         tunnelLimits = settings.tunnelLimits
         clientLimits = settings.clientLimits
-        keptClientShares = Borrowable(ClientShares(limit: settings.clientLimits.requests))
+        clientShares = ClientShares(limit: settings.clientLimits.requests)
         streams = ClientShares(limit: settings.clientLimits.streams)
         routePlaces = names.map { metrics.counts.placeOfRoute($0) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
