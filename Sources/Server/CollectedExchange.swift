@@ -53,6 +53,7 @@ open class CollectedExchange: Exchange {
     }
 
     private func push() {
+        let response = response
         while sent < response.count {
             let taken = sendContent(response.span.extracting(sent...))
             guard taken > 0 else { return }
