@@ -229,6 +229,11 @@ public final class SignalWatcher {
 
     fileprivate func fire() { action() }
 
+    /// Watches a signal until the process has gone: a further signal in the last moment must not end it.
+    public static func watch(_ signal: Int32, on loop: Loop, _ action: @escaping () -> Void) {
+        _ = Unmanaged.passRetained(SignalWatcher(loop: loop, signal: signal, action: action))
+    }
+
     /// Ignores the signals of failed writes. A write to a closed connection, or to a file at its size limit, must
     /// return an error instead of ending the process.
     public static func ignoreWriteSignals() {

@@ -31,10 +31,6 @@ struct Run: ParsableCommand {
     var sandbox = Sandbox.off
 
     @Flag(
-        help: "Start although another process listens on the same addresses: for a restart that refuses no connection.")
-    var overlap = false
-
-    @Flag(
         help: """
             Start although the registry's revocation journal is missing: a new one is created from the registry, and \
             revocations that only the old one held are lost.
@@ -71,8 +67,8 @@ struct Run: ParsableCommand {
                 blueprint, file: file.absolutePath,
                 source: { () throws(StartupError) in try Blueprint.read(path, for: role) },
                 StartPermissions(
-                    mayOverlap: overlap || inheritance.takesOver, acceptsLostRevocations: acceptLostRevocations,
-                    acceptsLostRegistry: acceptLostRegistry, acceptsNewSecret: acceptNewSecret),
+                    acceptsLostRevocations: acceptLostRevocations, acceptsLostRegistry: acceptLostRegistry,
+                    acceptsNewSecret: acceptNewSecret),
                 // The options apply to this start only.
                 inheritance,
                 // The conf file has the same name and directory as before. Relative paths depend on the name, and

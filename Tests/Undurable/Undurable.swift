@@ -18,7 +18,7 @@ enum Undurable {
         blueprint.durability = durability
         let once = blueprint
         try GatewayProcess.run(
-            once, file: "", source: { once }, StartPermissions(mayOverlap: true), .none, successor: [])
+            once, file: "", source: { once }, StartPermissions(), .none, successor: [])
     }
 
     private static func durability(_ word: String) -> StoreOptions.Durability? {

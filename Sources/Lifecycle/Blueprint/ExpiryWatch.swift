@@ -1,10 +1,32 @@
 internal import Cryptography
 internal import EventLoop
+internal import Logging
 internal import TLS
 internal import Upstream
 
-/// Reports once in advance, and once afterwards, that a certificate, revocation list or OCSP response expires.
-struct ExpiryWatch {
+/// Reports once in advance, and once afterwards, that a certificate, revocation list or OCSP response of the served
+/// generation expires.
+final class ExpiryWatch {
+    private var news = ExpiryNews()
+    private let generations: Generations
+    private let logger: Logger
+    private var timer: LoopTimer?
+
+    init(_ generations: Generations, loop: Loop, _ logger: Logger) {
+        self.generations = generations
+        self.logger = logger
+        look()
+        timer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in look() }
+    }
+
+    private func look() {
+        let items = ExpiryNews.items(of: generations.served.blueprint)
+        for line in news.of(items, at: WallClock.seconds) { logger.warning("\(line)") }
+    }
+}
+
+/// What has been reported about expiries. A value without I/O.
+struct ExpiryNews {
     struct Item: Hashable {
         /// The name in messages: "listener 127.0.0.1:8443: the revocation list of CN=GMS CA".
         let name: String
@@ -24,7 +46,7 @@ struct ExpiryWatch {
     /// Returns what has not been reported yet.
     ///
     /// - Parameter items: All current items. An omitted item is forgotten and would be reported again.
-    mutating func news(of items: [Item], at now: Int64) -> [String] {
+    mutating func of(_ items: [Item], at now: Int64) -> [String] {
         var stages: [Item: Stage] = [:]
         var news: [String] = []
         for item in items where stages[item] == nil && item.end - item.lead <= now {

@@ -1,17 +1,43 @@
+internal import Bytes
 internal import EventLoop
 internal import Gateway
 internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
+internal import TLS
 internal import Telemetry
 internal import TelemetryExport
 
 /// What a process opens once for all its workers and generations.
 enum ProcessResources {
+    /// Makes the loggers of the process, for standard error.
+    static func loggers(_ blueprint: Blueprint, _ writer: LogWriter) -> (Logger, AuditLog) {
+        let log = blueprint.configuration.log
+        let audit = Logger(label: "attestgate.audit") { _ in
+            var handler = log.errorLog(writer)
+            handler.logLevel = min(handler.logLevel, .notice)
+            return handler
+        }
+        return (Logger(label: "attestgate") { _ in log.errorLog(writer) }, AuditLog(logger: audit))
+    }
+
+    /// Opens what the first generation needs.
+    static func firstOrder(
+        _ blueprint: Blueprint, memory: MemoryBudget, errors: LogWriter, _ logger: Logger
+    ) throws(StartupError) -> GenerationOrder {
+        let exporter = try openExporter(blueprint, logger)
+        return GenerationOrder(
+            blueprint, sessions: SessionTable(limit: sessionLimit), limits: SharedLimits(), memory: memory,
+            log: try openLog(blueprint, logger), errors: errors, exporter: exporter)
+    }
+
+    /// The maximum of stored TLS sessions: about 130 MB when the table is full.
+    private static let sessionLimit = 20_000
+
     /// Opens the access log.
     ///
     /// - Returns: Nil if access is not logged.
-    static func openLog(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> LogWriter? {
+    private static func openLog(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> LogWriter? {
         guard let destination = blueprint.configuration.log.accessDestination else { return nil }
         do throws(EventLoopError) {
             return try LogWriter(destination) { turn in

@@ -10,19 +10,88 @@ internal import RegistrySQLite
 internal import RevocationJournal
 internal import Synchronization
 
+/// The registry of the process. A file can be open in one process only, and is released to a successor.
+final class OpenRegistry {
+    private let permissions: StartPermissions
+    private let takesOver: Bool
+    private let logger: Logger
+    /// Nil without a registry, and while another process has it.
+    private var open: DeviceRegistry?
+
+    /// The time for the lock on the file to be released when the other process ends.
+    private static let lockPatience = TimeSpan.seconds(5)
+
+    /// - Parameter takesOver: Whether another process may have the file and is ending.
+    init(_ permissions: StartPermissions, takesOver: Bool, _ logger: Logger) {
+        self.permissions = permissions
+        self.takesOver = takesOver
+        self.logger = logger
+    }
+
+    /// Returns the path of the registry's file; nil if it is in a database, or there is none.
+    private func path(in blueprint: Blueprint) -> String? {
+        if case .file(let path) = blueprint.registry?.store { path } else { nil }
+    }
+
+    /// Whether no other process can open the registry while this one has it.
+    func isAlone(in blueprint: Blueprint) -> Bool { path(in: blueprint) != nil }
+
+    /// Whether a process has the registry's file open.
+    func isHeld(in blueprint: Blueprint) -> Bool {
+        path(in: blueprint).map { DeviceRegistry.isHeld(path: $0) } ?? false
+    }
+
+    /// Opens the registry at the start.
+    ///
+    /// - Parameter isHandover: Whether a running process hands over its file.
+    /// - Returns: Nil if the configuration has none.
+    func open(for blueprint: Blueprint, isHandover: Bool) throws(StartupError) -> (
+        Enforcement.Settings, DeviceRegistry
+    )? {
+        guard let settings = blueprint.registry else { return nil }
+        let (registry, secrets) = try RegistryOpening(settings, permissions, takesOver: takesOver, logger).open(
+            durability: blueprint.durability, isHandover: isHandover,
+            patience: takesOver ? Self.lockPatience : TimeSpan(nanoseconds: 0))
+        open = registry
+        return (blueprint.enforcement(secrets), registry)
+    }
+
+    /// Opens again what was released to a process that has failed.
+    ///
+    /// - Returns: Nil if it is open, or there is none.
+    func reopen(for blueprint: Blueprint) throws(StartupError) -> DeviceRegistry? {
+        guard open == nil, let settings = blueprint.registry else { return nil }
+        let opening = try RegistryOpening(settings, StartPermissions(), takesOver: false, logger)
+        open = try opening.open(durability: blueprint.durability, isHandover: true, patience: Self.lockPatience)
+            .registry
+        return open
+    }
+
+    /// Commits what waits, and closes the registry.
+    func close() {
+        guard let registry = open else { return }
+        open = nil
+        registry.stop()
+        let metrics = registry.metrics
+        logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
+    }
+}
+
 /// Opens the registry together with its secret.
 struct RegistryOpening {
     private let settings: RegistryConfiguration
     private let permissions: StartPermissions
+    private let takesOver: Bool
     private let logger: Logger
     private let held: StartupSecrets
 
     /// Reads the secret, if it exists.
     init(
-        _ settings: RegistryConfiguration, _ permissions: StartPermissions, _ logger: Logger
+        _ settings: RegistryConfiguration, _ permissions: StartPermissions, takesOver: Bool, _ logger: Logger
     ) throws(StartupError) {
         self.settings = settings
         self.permissions = permissions
+        self.takesOver = takesOver
         self.logger = logger
         held = StartupSecrets(settings.secretPath, try GatewaySecrets.read(settings.secretPath))
     }
@@ -92,7 +161,7 @@ struct RegistryOpening {
     private var witness: WitnessSettings {
         WitnessSettings(
             path: settings.revocationsPath, acceptsLoss: permissions.acceptsLostRevocations,
-            acceptsLostStore: permissions.acceptsLostRegistry, mayShare: permissions.mayOverlap,
+            acceptsLostStore: permissions.acceptsLostRegistry, mayShare: takesOver,
             notice: { [logger] notice in
                 switch notice {
                 case .writesAgain: logger.notice("registry: \(notice)")
@@ -147,8 +216,6 @@ private final class StartupSecrets: Sendable {
 
 /// What an operator permits for one start of the gateway.
 public struct StartPermissions: Sendable {
-    /// Whether another process may still be serving, which is stopped after this one has started.
-    public var mayOverlap: Bool
     /// Whether a lost revocation journal may be created again without its contents.
     public var acceptsLostRevocations: Bool
     /// Whether a lost registry may be created again without devices.
@@ -157,10 +224,8 @@ public struct StartPermissions: Sendable {
     public var acceptsNewSecret: Bool
 
     public init(
-        mayOverlap: Bool = false, acceptsLostRevocations: Bool = false, acceptsLostRegistry: Bool = false,
-        acceptsNewSecret: Bool = false
+        acceptsLostRevocations: Bool = false, acceptsLostRegistry: Bool = false, acceptsNewSecret: Bool = false
     ) {
-        self.mayOverlap = mayOverlap
         self.acceptsLostRevocations = acceptsLostRevocations
         self.acceptsLostRegistry = acceptsLostRegistry
         self.acceptsNewSecret = acceptsNewSecret

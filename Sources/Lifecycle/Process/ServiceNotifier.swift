@@ -1,6 +1,50 @@
 internal import EventLoop
 internal import Glibc
 
+/// What the service manager is told: nothing without one, after this process stops, and after another took over.
+final class ServiceManager {
+    private var notifier = ServiceNotifier.system
+    private var watchdog: Watchdog?
+    private let loop: Loop
+    private let threads: ServingThreads
+
+    init(loop: Loop, _ threads: ServingThreads) {
+        self.loop = loop
+        self.threads = threads
+    }
+
+    /// Reports that this process serves, and from then on that it is alive.
+    func begin(_ status: String) {
+        notifier?.ready(status)
+        guard let notifier, notifier.watchdogInterval != nil else { return }
+        watchdog = Watchdog(loop: loop, notifier: notifier) { [threads] in
+            threads.ping()
+            return threads.running
+        } running: { [threads] in
+            threads.running
+        }
+    }
+
+    func reloading() { notifier?.reloading() }
+    func ready(_ status: String) { notifier?.ready(status) }
+
+    /// Reports that the process stops. It must still be alive.
+    func stopping() {
+        notifier?.stopping()
+        notifier = nil
+    }
+
+    /// Hands the supervision over to another process.
+    func handOver(to process: Int32) {
+        notifier?.handOver(to: process)
+        notifier = nil
+        watchdog = nil
+    }
+
+    /// Records that a thread is alive.
+    func answered(_ thread: Int) { watchdog?.answered(thread) }
+}
+
 /// Reports the state of the process to the service manager (sd_notify(3)), with datagrams to the socket that
 /// `NOTIFY_SOCKET` names.
 ///

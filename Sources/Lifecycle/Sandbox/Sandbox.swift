@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Logging
 
 /// Whether the process gives up access to files that it does not need.
 public enum Sandbox: String, CaseIterable, Sendable {
@@ -56,7 +57,13 @@ extension Sandbox {
 
 extension Confinement {
     /// The text for the log; nil if there is none.
-    var description: String? {
+    /// Logs the result, if there is anything to say.
+    func log(to logger: Logger) {
+        guard let description else { return }
+        if isInForce { logger.info("\(description)") } else { logger.warning("\(description)") }
+    }
+
+    private var description: String? {
         switch self {
         case .none: nil
         case .landlock(let version):

@@ -134,7 +134,7 @@ final class Generation {
 /// What a worker needs to make a generation: a blueprint, and objects that outlive configurations.
 struct GenerationOrder: Sendable {
     /// The number of the generation in this process, from 1.
-    let number: Int
+    private(set) var number = 1
     var blueprint: Blueprint
     let sessions: SessionTable
     /// Counts that survive reloads.
@@ -145,9 +145,29 @@ struct GenerationOrder: Sendable {
     /// The log for other events if requests are not logged.
     let errors: LogWriter
     /// Nil if no spans are exported.
-    let exporter: SpanExporter?
+    var exporter: SpanExporter?
     /// Nil if there is no registry.
     var enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+
+    init(
+        _ blueprint: Blueprint, sessions: SessionTable, limits: SharedLimits, memory: MemoryBudget, log: LogWriter?,
+        errors: LogWriter, exporter: SpanExporter?
+    ) {
+        self.blueprint = blueprint
+        self.sessions = sessions
+        self.limits = limits
+        self.memory = memory
+        self.log = log
+        self.errors = errors
+        self.exporter = exporter
+    }
+
+    /// The next generation, so far the same.
+    var successor: GenerationOrder {
+        var next = self
+        next.number += 1
+        return next
+    }
 }
 
 /// The clients that the hosts of a listener admit.

@@ -4,34 +4,34 @@ import Testing
 
 @Suite("Expiry warnings")
 struct ExpiryWatchTests {
-    private func item(_ name: String, end: Int64, lead: Int64 = 100) -> ExpiryWatch.Item {
-        ExpiryWatch.Item(name: name, end: end, lead: lead)
+    private func item(_ name: String, end: Int64, lead: Int64 = 100) -> ExpiryNews.Item {
+        ExpiryNews.Item(name: name, end: end, lead: lead)
     }
 
     @Test("an expiry is reported once ahead and once when it has passed")
     func twice() {
-        var watch = ExpiryWatch()
+        var watch = ExpiryNews()
         let items = [item("a", end: 1_000), item("b", end: 5_000)]
-        #expect(watch.news(of: items, at: 899) == [])
-        #expect(watch.news(of: items, at: 900) == ["a ends in 100 s"])
-        #expect(watch.news(of: items, at: 999) == [])
-        #expect(watch.news(of: items, at: 1_000) == ["a has ended"])
-        #expect(watch.news(of: items, at: 2_000) == [])
+        #expect(watch.of(items, at: 899) == [])
+        #expect(watch.of(items, at: 900) == ["a ends in 100 s"])
+        #expect(watch.of(items, at: 999) == [])
+        #expect(watch.of(items, at: 1_000) == ["a has ended"])
+        #expect(watch.of(items, at: 2_000) == [])
     }
 
     @Test("the remaining time is given in the largest unit that fits twice")
     func units() {
         for (left, text) in [(119, "119 s"), (120, "2 minutes"), (7_199, "119 minutes"), (172_800, "2 days")] {
-            var watch = ExpiryWatch()
-            #expect(watch.news(of: [item("a", end: Int64(left), lead: 1_000_000)], at: 0) == ["a ends in \(text)"])
+            var watch = ExpiryNews()
+            #expect(watch.of([item("a", end: Int64(left), lead: 1_000_000)], at: 0) == ["a ends in \(text)"])
         }
     }
 
     @Test("a replaced item is not reported, and one that occurs twice is reported once")
     func replaced() {
-        var watch = ExpiryWatch()
-        #expect(watch.news(of: [item("a", end: 1_000), item("a", end: 1_000)], at: 950) == ["a ends in 50 s"])
-        #expect(watch.news(of: [item("a", end: 9_000)], at: 2_000) == [])
-        #expect(watch.news(of: [item("a", end: 1_000)], at: 2_000) == ["a has ended"])
+        var watch = ExpiryNews()
+        #expect(watch.of([item("a", end: 1_000), item("a", end: 1_000)], at: 950) == ["a ends in 50 s"])
+        #expect(watch.of([item("a", end: 9_000)], at: 2_000) == [])
+        #expect(watch.of([item("a", end: 1_000)], at: 2_000) == ["a has ended"])
     }
 }

@@ -8,14 +8,57 @@ internal import TLS
 internal import Telemetry
 internal import Upstream
 
-/// The endpoints of operators and their tools: health, metrics, status.
-extension GatewayProcess {
+/// What operators and their tools see: health, metrics, status and decisions.
+final class StatusReporter {
+    private let generations: Generations
+    private let threads: ServingThreads
+    private let restart: Restart
+    private let names: NameResolution
+    private let memory: MemoryWatch
+    private let isSandboxed: Bool
+    /// Whether the process stops.
+    private let isStopping: () -> Bool
+    private let snapshots: SnapshotRounds
+    private let decisions: DecisionFeed
+    /// Nil without a registry.
+    private let tally: DeviceTally?
+    private let startedAt = WallClock.seconds
+
+    init(
+        _ generations: Generations, _ threads: ServingThreads, _ restart: Restart, _ names: NameResolution,
+        _ memory: MemoryWatch, isSandboxed: Bool, loop: Loop, isStopping: @escaping () -> Bool
+    ) {
+        self.generations = generations
+        self.threads = threads
+        self.restart = restart
+        self.names = names
+        self.memory = memory
+        self.isSandboxed = isSandboxed
+        self.isStopping = isStopping
+        snapshots = SnapshotRounds(loop: loop, workers: threads.workers)
+        decisions = DecisionFeed(loop: loop, workers: threads.workers)
+        tally = (generations.served.enforcement?.registry).flatMap { try? DeviceTally($0, loop: loop) }
+    }
+
+    /// Receives a worker's counts.
+    func received(_ snapshot: WorkerSnapshot, from worker: Int) { snapshots.received(snapshot, from: worker) }
+
+    /// Receives a worker's latest decisions.
+    func received(_ batch: RecentDecisions.Batch, from worker: Int) { decisions.received(batch, from: worker) }
+
+    /// Called when a worker has ended: it will not answer.
+    func ended(_ worker: Int) {
+        snapshots.ended(worker)
+        decisions.ended(worker)
+    }
+
+    var endpoints: [AdministrationEndpoint] { [metrics, status, recentDecisions] + health }
+
     /// Why this gateway should get no new connections; empty if it is ready.
     private var obstacles: [String] {
-        if isStopping { return ["the gateway is stopping"] }
-        let missing = running.subtracting(begun)
-        return missing.sorted().map {
-            "\($0 == Self.enrolmentNumber ? "enrolment" : "worker \($0)") does not serve yet"
+        if isStopping() { return ["the gateway is stopping"] }
+        return threads.starting.sorted().map {
+            "\($0 == ServingThreads.enrolmentNumber ? "enrolment" : "worker \($0)") does not serve yet"
         }
     }
 
@@ -24,7 +67,7 @@ extension GatewayProcess {
     ///
     /// An unavailable store does not affect readiness: routes without a registry continue to work, and other gateways
     /// share the store.
-    var healthEndpoints: [AdministrationEndpoint] {
+    private var health: [AdministrationEndpoint] {
         [
             AdministrationEndpoint(.get, "/health/live", level: .metrics) { _, reply throws(AdministrationFault) in
                 reply.send(AdministrationResponse(200, contentType: "text/plain", Array("live\n".utf8)))
@@ -40,12 +83,12 @@ extension GatewayProcess {
     }
 
     /// `GET /metrics`, for Prometheus.
-    var metricsEndpoint: AdministrationEndpoint {
+    private var metrics: AdministrationEndpoint {
         AdministrationEndpoint(.get, "/metrics", level: .metrics) {
             [unowned self] _, reply throws(AdministrationFault) in
             snapshots.collect { [unowned self] latest, answered in
                 var families = WorkerFamilies(latest, answered: answered).all + ownFamilies
-                if let exporter {
+                if let exporter = generations.served.exporter {
                     families += ProcessFamilies.spans(
                         exporter.counts, waiting: latest.values.reduce(0) { $0 + $1.spanBytes })
                 }
@@ -57,44 +100,46 @@ extension GatewayProcess {
     }
 
     /// `GET /status`, for people.
-    var statusEndpoint: AdministrationEndpoint {
+    private var status: AdministrationEndpoint {
         AdministrationEndpoint(.get, "/status") { [unowned self] _, reply throws(AdministrationFault) in
             snapshots.collect { [unowned self] latest, answered in
                 guard let tally else {
-                    return reply.send(AdministrationResponse(json: status(latest, answered, nil)))
+                    return reply.send(AdministrationResponse(json: document(latest, answered, nil)))
                 }
                 tally.collect { [unowned self] devices in
-                    reply.send(AdministrationResponse(json: status(latest, answered, devices)))
+                    reply.send(AdministrationResponse(json: document(latest, answered, devices)))
                 }
             }
         }
     }
 
     /// `GET /decisions`, for pages.
-    var decisionsEndpoint: AdministrationEndpoint {
+    private var recentDecisions: AdministrationEndpoint {
         .decisions { [unowned self] after, completion in
-            let running = workers.running
+            let running = threads.workers.running
             decisions.collect(after: after) { [unowned self] page, answered in
                 completion(
                     DecisionAnswer(
-                        run: "\(getpid())-\(startedAt)", generation: order.number, ready: obstacles.isEmpty,
+                        run: "\(getpid())-\(startedAt)", generation: generations.served.number,
+                        ready: obstacles.isEmpty,
                         silentWorkers: running.subtracting(answered).sorted(), page: page))
             }
         }
     }
 
-    private func status(
+    private func document(
         _ latest: [Int: WorkerSnapshot], _ answered: Set<Int>, _ devices: DeviceCount?
     ) -> StatusDocument {
+        let order = generations.served
         let blueprint = order.blueprint
-        let lastReload = reload.last.map { last in
+        let lastReload = generations.reloads.last.map { last in
             switch last.outcome {
             case .done: StatusDocument.Reload(succeeded: true, at: last.at, reason: nil)
             case .failed(let reason):
                 StatusDocument.Reload(succeeded: false, at: last.at, reason: ReloadState.brief(reason))
             }
         }
-        let failedUpgrade = failedUpgrade.map {
+        let failedUpgrade = restart.lastFailure.map {
             StatusDocument.Failure(at: $0.at, reason: ReloadState.brief($0.reason))
         }
         let registry = order.enforcement.map { _, registry in
@@ -124,7 +169,7 @@ extension GatewayProcess {
             enrolment: blueprint.enrolment.map {
                 StatusDocument.Enrolment(
                     listener: $0.name, admission: $0.admission,
-                    receipts: enrolment?.receipts.map(StatusDocument.Receipts.init))
+                    receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init))
             },
             upstreams: upstreams.map { upstream in
                 let settings = blueprint.upstreams.first { $0.name == upstream.name }
@@ -158,16 +203,17 @@ extension GatewayProcess {
 
     /// Metrics that workers do not count.
     private var ownFamilies: [MetricFamily] {
+        let order = generations.served
         var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
         families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.staples(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
         families += ProcessFamilies.names(names.book)
-        families += ProcessFamilies.reloads(reload, generation: order.number)
+        families += ProcessFamilies.reloads(generations.reloads, generation: order.number)
         families.append(
             MetricFamily(
                 .gauge, "attestgate_sandboxed",
-                "1 if the process has no access to files outside the configuration.", confinement.isInForce ? 1 : 0))
+                "1 if the process has no access to files outside the configuration.", isSandboxed ? 1 : 0))
         families.append(
             MetricFamily(
                 .gauge, "attestgate_ready", "1 if the gateway accepts new connections, as in /health/ready.",
@@ -176,19 +222,21 @@ extension GatewayProcess {
             MetricFamily(
                 .gauge, "attestgate_sessions", "TLS sessions stored for resumption, including expired ones.",
                 order.sessions.count))
-        if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
+        if let administration = generations.administration {
+            families.append(ProcessFamilies.refusals(administration.refusals))
+        }
         families.append(
             MetricFamily(
                 .counter, "attestgate_error_log_dropped_total",
                 "Lines for standard error, including the audit log, that could not be written.",
-                errorWriter.droppedInAll))
+                order.errors.droppedInAll))
         if let log = order.log {
             families.append(
                 MetricFamily(
                     .counter, "attestgate_log_dropped_total",
                     "Blocks of access log lines, 128 KiB or so each, that could not be written.", log.droppedInAll))
         }
-        if let enrolment { families += enrolment.families }
+        if let enrolment = threads.enrolment { families += enrolment.families }
         if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }
         return families
     }

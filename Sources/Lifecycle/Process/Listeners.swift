@@ -1,0 +1,141 @@
+internal import EventLoop
+internal import Glibc
+internal import Logging
+
+/// The listening sockets of threads that do not have them yet: bound, or inherited. All are bound before any thread
+/// receives one: an address in use is found while nothing has changed yet.
+final class Listeners {
+    /// New sockets, which the threads will own.
+    struct Sockets {
+        /// The descriptors of each worker, by address.
+        var workers: [[String: Int32]]
+        /// The descriptor of enrolment, by name.
+        var enrolment: [String: Int32]
+    }
+
+    private let inheritance: Inheritance
+    private let logger: Logger
+
+    init(_ inheritance: Inheritance, _ logger: Logger) {
+        self.inheritance = inheritance
+        self.logger = logger
+    }
+
+    /// Returns sockets for all addresses of the first generation.
+    func first(for blueprint: Blueprint) throws(StartupError) -> Sockets {
+        // A process that takes over may find its predecessor on an address that was not handed over.
+        try bind(
+            blueprint.listeners, blueprint.enrolment, workers: blueprint.workers, mayOverlap: inheritance.takesOver,
+            inherited: inheritance.sockets)
+    }
+
+    /// Returns sockets for the addresses that a generation has and the previous one has not.
+    func new(for blueprint: Blueprint, since previous: Blueprint) throws(StartupError) -> Sockets {
+        let known = Set(previous.listeners.map(\.name))
+        return try bind(
+            blueprint.listeners.filter { !known.contains($0.name) },
+            blueprint.enrolment?.name == previous.enrolment?.name ? nil : blueprint.enrolment,
+            workers: blueprint.workers, mayOverlap: false, inherited: nil)
+    }
+
+    /// Closes inherited sockets that were not used.
+    func closeInherited() {
+        for socket in inheritance.sockets?.left ?? [] {
+            logger.warning("the inherited listening socket \(socket) belongs to no listener and was closed")
+        }
+        inheritance.closeSockets()
+    }
+
+    /// Closes sockets that were not used.
+    static func release(_ sockets: some Sequence<[String: Int32]>) {
+        for descriptor in sockets.flatMap(\.values) { close(descriptor) }
+    }
+
+    // MARK: - Binding
+
+    private func bind(
+        _ listeners: [ListenerBlueprint], _ enrolment: EnrolmentBlueprint?, workers: Int, mayOverlap: Bool,
+        inherited: InheritedSockets?
+    ) throws(StartupError) -> Sockets {
+        var sockets = Sockets(workers: [[String: Int32]](repeating: [:], count: workers), enrolment: [:])
+        var unbound: [ListenerBlueprint] = []
+        do throws(StartupError) {
+            for listener in listeners {
+                let taken = inherited?.take(listener.address) ?? []
+                if taken.isEmpty { unbound.append(listener) }
+                for (worker, descriptor) in try divide(taken, among: workers, listener.name).enumerated() {
+                    sockets.workers[worker][listener.name] = descriptor
+                }
+            }
+            // With SO_REUSEPORT the kernel would admit a second process of the same user, and a forgotten one would
+            // continue to serve its share by its old rules.
+            if !mayOverlap {
+                for listener in unbound { _ = try bind(listener.address, listener.name, isShared: false) }
+            }
+            for worker in 0..<workers {
+                for listener in unbound {
+                    sockets.workers[worker][listener.name] = try bind(
+                        listener.address, listener.name, isShared: true
+                    ).detach()
+                }
+            }
+            if let enrolment {
+                sockets.enrolment = [enrolment.name: try bind(enrolment, mayOverlap: mayOverlap, inherited: inherited)]
+            }
+        } catch {
+            Self.release(sockets.workers)
+            throw error
+        }
+        return sockets
+    }
+
+    private func bind(
+        _ enrolment: EnrolmentBlueprint, mayOverlap: Bool, inherited: InheritedSockets?
+    ) throws(StartupError) -> Int32 {
+        let (address, name) = (enrolment.address, "\(enrolment.name) of enrolment")
+        if let taken = try divide(inherited?.take(address) ?? [], among: 1, name).first { return taken }
+        if !mayOverlap { _ = try bind(address, name, isShared: false) }
+        return try bind(address, name, isShared: true).detach()
+    }
+
+    /// Returns a socket for each worker. If there are fewer, as a service manager has one, some workers share one
+    /// with its queue.
+    ///
+    /// - Parameter descriptors: Descriptors whose ownership passes to this function.
+    /// - Returns: As many as there are workers; none if there were none.
+    private func divide(
+        _ descriptors: [Int32], among workers: Int, _ name: String
+    ) throws(StartupError) -> [Int32] {
+        guard !descriptors.isEmpty else { return [] }
+        var divided = descriptors
+        func refuse(_ reason: String) -> StartupError {
+            for descriptor in divided where descriptor >= 0 { close(descriptor) }
+            return StartupError("listener \(name): \(reason)")
+        }
+        // The connections in the queue of an unused socket would be lost.
+        guard descriptors.count <= workers else {
+            throw refuse(
+                """
+                \(descriptors.count) listening sockets were inherited for \(workers) workers: fewer workers require a restart
+                """)
+        }
+        for worker in descriptors.count..<workers {
+            divided.append(fcntl(descriptors[worker % descriptors.count], F_DUPFD_CLOEXEC, 0))
+        }
+        guard divided.allSatisfy({ $0 >= 0 }) else { throw refuse(EventLoopError.text(of: EMFILE)) }
+        return divided
+    }
+
+    private func bind(
+        _ address: SocketAddress, _ name: String, isShared: Bool
+    ) throws(StartupError) -> Socket {
+        do throws(EventLoopError) {
+            return try Socket.listen(on: address, isShared: isShared)
+        } catch {
+            var hint = ""
+            if case .system(_, EACCES) = error { hint = "; ports below 1024 require CAP_NET_BIND_SERVICE" }
+            if case .system(_, EADDRINUSE) = error { hint = "; `ss --listening --tcp --processes` shows the process" }
+            throw StartupError("listener \(name): \(error.text)\(hint)", of: .address(address.description))
+        }
+    }
+}
