@@ -18,7 +18,7 @@ enum Undurable {
         blueprint.durability = durability
         let once = blueprint
         try GatewayProcess.run(
-            once, file: "", source: { once }, StartPermissions(), .none, successor: [])
+            once, file: "", source: { once }, StartPermissions(), try Inheritance.take(), successor: [])
     }
 
     private static func durability(_ word: String) -> StoreOptions.Durability? {

@@ -129,7 +129,7 @@ def test_a_failed_upgrade_leaves_every_listener_with_the_old_process(start_attes
     program = tmp_path / "attestgate"
     program.symlink_to(BINARY)
     gateway.halt()
-    gateway.command = lambda: [program, "run", "--overlap", "--config", gateway.conf_path]
+    gateway.command = lambda: [program, "run", "--config", gateway.conf_path]
     gateway.start()
     places = {p: listening_sockets(p) for p in (gateway.port, port)}
 
@@ -207,7 +207,7 @@ def test_a_gateway_started_by_relative_paths_is_upgraded_twice(start_attested):
     gateway.halt()
     relative = gateway.directory / "relative.yaml"
     relative.write_text(json.dumps(gateway.conf).replace(f"{gateway.directory}/", "./"))
-    gateway.command = lambda: ["env", "-C", gateway.directory, BINARY, "run", "--overlap", "--config", relative.name]
+    gateway.command = lambda: ["env", "-C", gateway.directory, BINARY, "run", "--config", relative.name]
     gateway.start()
     for _ in range(2):
         before = upgrade(gateway)
@@ -270,7 +270,7 @@ def test_an_upgrade_signal_during_a_takeover_does_not_prevent_later_upgrades(sta
         f"exec -a $0 {BINARY} \"$@\"\n")
     program.chmod(0o755)
     gateway.halt()
-    gateway.command = lambda: [program, "run", "--overlap", "--config", gateway.conf_path]
+    gateway.command = lambda: [program, "run", "--config", gateway.conf_path]
     before = gateway.start().process
     gateway.signal(signal.SIGUSR2)
     new = successor(gateway)

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.exposition import ask
 from support.paths import BINARY, ENVIRONMENT, PATIENCE
 from support.pki import attestgate
-from support.ports import reserve_port
+from support.ports import passed_sockets, reserve_port
 from support.waiting import eventually
 
 # The app that simulated phones have.
@@ -100,17 +100,19 @@ class Gateway:
 
     def start(self, until=None):
         """Starts it, and waits until every worker serves, or `until()` is true."""
-        # The port is held by `holder`, so overlap is meant.
         self.write_conf()
-        self.process = subprocess.Popen(
-            self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=open(self.error_path, "wb"), env=self.environment)
+        addresses = [(listener["address"], self.conf["workers"]) for listener in self.conf.get("listeners", [])]
+        addresses.append((self.conf.get("enrolment", {}).get("address", ""), 1))
+        with passed_sockets(addresses) as pass_to:
+            self.process = subprocess.Popen(
+                **pass_to(self.command(), self.environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=open(self.error_path, "wb"))
         running.append(self)
         eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}", self.patience)
         return self
 
     def command(self):
-        return [BINARY, "run", "--overlap", *self.arguments, "--config", self.conf_path]
+        return [BINARY, "run", *self.arguments, "--config", self.conf_path]
 
     def _is_ready(self):
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
