@@ -115,7 +115,8 @@ def test_requests_in_flight_get_at_most_the_shutdown_time(start_gateway, own_ups
 def test_a_signal_right_after_the_start_ends_the_process_in_order(pki, own_upstream, tmp_path):
     for attempt in range(10):
         gateway = Gateway(tmp_path / f"gateway-{attempt}", pki, {"service": own_upstream.address}, workers=8)
-        # Not all of its workers may serve yet.
+        # It binds the address itself: who can connect knows that it watches signals. Not all workers may serve yet.
+        gateway.holder.close()
         gateway.start(until=gateway.listens)
         gateway.signal()
         assert gateway.wait() == 0
