@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Glibc
 
-/// What the service manager is told: nothing without one, after this process stops, and after another took over.
+/// The messages to the service manager: none without one, after this process stops, and after another took over.
 final class ServiceManager {
     private var notifier = ServiceNotifier.system
     private var watchdog: Watchdog?

@@ -209,8 +209,7 @@ def test_an_address_space_that_is_too_small_is_refused_at_start(start_gateway, o
     """It said that it served, and ended at the first requests."""
     gateway = start_gateway({"service": own_upstream.address})
     gateway.halt()
-    done = subprocess.run(
-        gateway.command(), capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE,
+    done = gateway.run(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 * MIB, 400 * MIB)))
     assert done.returncode != 0
     assert "serving" not in done.stderr

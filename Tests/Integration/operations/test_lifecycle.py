@@ -116,6 +116,7 @@ def test_a_signal_right_after_the_start_ends_the_process_in_order(pki, own_upstr
     for attempt in range(10):
         gateway = Gateway(tmp_path / f"gateway-{attempt}", pki, {"service": own_upstream.address}, workers=8)
         # It binds the address itself: who can connect knows that it watches signals. Not all workers may serve yet.
+        gateway.passes_sockets = False
         gateway.holder.close()
         gateway.start(until=gateway.listens)
         gateway.signal()

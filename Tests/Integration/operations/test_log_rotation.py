@@ -98,9 +98,8 @@ def test_lines_for_the_journal_begin_with_their_priority(pki, own_upstream, tmp_
     ours, theirs = socket.socketpair()
     status = os.fstat(theirs.fileno())
     stream = f"{status.st_dev}:{status.st_ino if is_journal else status.st_ino + 1}"
-    process = subprocess.Popen(
-        gateway.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
-        env={**ENVIRONMENT, "JOURNAL_STREAM": stream})
+    gateway.environment = {**ENVIRONMENT, "JOURNAL_STREAM": stream}
+    process = gateway.spawn(stderr=theirs)
     theirs.close()
     ours.settimeout(PATIENCE)
     text = b""

@@ -22,6 +22,7 @@ class ActivatedGateway(Gateway):
     """Its sockets are there before it is; the first connection starts it. The tool becomes the gateway, so it has its number."""
 
     addresses = ()
+    passes_sockets = False
 
     def command(self):
         listen = [word for address in self.addresses for word in ("--listen", str(address))]

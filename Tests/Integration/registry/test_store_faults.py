@@ -215,8 +215,7 @@ def test_a_hanging_disk_refuses_requests_until_it_recovers(start_attested, tmp_p
 
 
 def start_in_vain(gateway):
-    done = subprocess.run(
-        gateway.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    done = gateway.run()
     return done.returncode, done.stderr
 
 

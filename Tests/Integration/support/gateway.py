@@ -1,6 +1,7 @@
 """The gateway as a process: its conf file, its start, its logs, its end."""
 
 import base64
+import fcntl
 import json
 import os
 import resource
@@ -13,7 +14,7 @@ from pathlib import Path
 from support.exposition import ask
 from support.paths import BINARY, ENVIRONMENT, PATIENCE
 from support.pki import attestgate
-from support.ports import passed_sockets, reserve_port
+from support.ports import reserve_port
 from support.waiting import eventually
 
 # The app that simulated phones have.
@@ -33,6 +34,8 @@ def is_stopped(pid):
 class Gateway:
     # For how long its start and its end are waited for.
     patience = PATIENCE
+    # Whether it is given listening sockets.
+    passes_sockets = True
 
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
@@ -101,18 +104,65 @@ class Gateway:
     def start(self, until=None):
         """Starts it, and waits until every worker serves, or `until()` is true."""
         self.write_conf()
-        addresses = [(listener["address"], self.conf["workers"]) for listener in self.conf.get("listeners", [])]
-        addresses.append((self.conf.get("enrolment", {}).get("address", ""), 1))
-        with passed_sockets(addresses) as pass_to:
-            self.process = subprocess.Popen(
-                **pass_to(self.command(), self.environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=open(self.error_path, "wb"))
+        self.process = self.spawn(stderr=open(self.error_path, "wb"))
         running.append(self)
         eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}", self.patience)
         return self
 
     def command(self):
         return [BINARY, "run", *self.arguments, "--config", self.conf_path]
+
+    def spawn(self, **options):
+        """Starts the program with its listening sockets, as systemd does: the ports are held by us (sd_listen_fds(3))."""
+        sockets = self._listening_sockets() if self.passes_sockets else []
+        command = self.command()
+        if sockets:
+            # Moved above the numbers that they get, so that none is overwritten.
+            above = 3 + len(sockets)
+            passed = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in sockets]
+            moves = " ".join(f"{3 + place}<&{number}" for place, number in enumerate(passed))
+            closes = " ".join(f"{number}<&-" for number in passed)
+            command = [
+                "bash", "-c", f'export LISTEN_FDS={len(sockets)} LISTEN_PID=$$; exec "$@" {moves} {closes}', "bash", *command]
+            options["pass_fds"] = passed
+        try:
+            return subprocess.Popen(
+                command, **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": self.environment, **options})
+        finally:
+            for number in options.get("pass_fds", ()):
+                os.close(number)
+            for each in sockets:
+                each.close()
+
+    def run(self, **options):
+        """Starts it, and waits for its end. - Returns: as `subprocess.run`."""
+        process = self.spawn(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        try:
+            return subprocess.CompletedProcess(
+                process.args, stderr=process.communicate(timeout=self.patience)[1], returncode=process.returncode)
+        finally:
+            process.kill()
+
+    def _listening_sockets(self):
+        """One for each worker and listener, and one for enrolment. An address that is taken is left to the gateway."""
+        role = self.arguments[self.arguments.index("--role") + 1] if "--role" in self.arguments else "both"
+        addresses = [each["address"] for each in self.conf.get("listeners", ())] * self.conf["workers"]
+        addresses = [] if role == "enrolment" else addresses
+        if role != "gateway" and "enrolment" in self.conf:
+            addresses.append(self.conf["enrolment"]["address"])
+        sockets = []
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            try:
+                made.bind((host.strip("[]"), int(port)))
+                made.listen(4096)
+                sockets.append(made)
+            except OSError:
+                made.close()
+        return sockets
 
     def _is_ready(self):
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
