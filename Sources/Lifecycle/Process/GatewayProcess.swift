@@ -35,7 +35,6 @@ public final class GatewayProcess {
     }
 
     private enum Phase {
-        /// Names are resolved and, after a predecessor, its release is awaited.
         case starting
         case serving(FileWatcher, ExpiryWatch)
         /// Requests in flight are completed. Also after another process took over.
@@ -176,6 +175,7 @@ public final class GatewayProcess {
             let isReleased = takeover.awaitRelease()
             if !isStopping, generations.isRegistryAlone {
                 try generations.openRegistry(isHandover: isReleased && isHeld)
+                registry.answer(on: inheritance.takeQuestions())
             }
         }
         if !isStopping {

@@ -235,10 +235,11 @@ final class Generations {
 
     // MARK: - Serving again
 
-    /// Closes a registry that only one process may have open.
-    func releaseRegistry() {
-        if registry.isAlone(in: served.blueprint) { registry.close() }
-    }
+    /// Sockets through which earlier processes ask the registry. Nil if other processes can open the registry too.
+    var questions: [Int32]? { isRegistryAlone ? registry.questions : nil }
+
+    /// Closes the registry's file for another process, which is asked from then on.
+    func releaseRegistry(asking questions: Int32) { registry.release(asking: questions) }
 
     /// Whether no other process can open the registry while this one has it.
     var isRegistryAlone: Bool { registry.isAlone(in: served.blueprint) }

@@ -15,8 +15,17 @@ final class OpenRegistry {
     private let permissions: StartPermissions
     private let takesOver: Bool
     private let logger: Logger
-    /// Nil without a registry, and while another process has it.
-    private var open: DeviceRegistry?
+    private var state = State.closed
+    /// Sockets through which earlier processes ask.
+    private var predecessors: [Int32] = []
+
+    private enum State {
+        /// There is none, or it is not open yet.
+        case closed
+        case open(DeviceRegistry)
+        /// Another process has the file and is asked for look-ups.
+        case released(DeviceRegistry)
+    }
 
     /// The time for the lock on the file to be released when the other process ends.
     private static let lockPatience = TimeSpan.seconds(5)
@@ -52,7 +61,7 @@ final class OpenRegistry {
         let (registry, secrets) = try RegistryOpening(settings, permissions, takesOver: takesOver, logger).open(
             durability: blueprint.durability, isHandover: isHandover,
             patience: takesOver ? Self.lockPatience : TimeSpan(nanoseconds: 0))
-        open = registry
+        state = .open(registry)
         return (blueprint.enforcement(secrets), registry)
     }
 
@@ -60,18 +69,62 @@ final class OpenRegistry {
     ///
     /// - Returns: Nil if it is open, or there is none.
     func reopen(for blueprint: Blueprint) throws(StartupError) -> DeviceRegistry? {
-        guard open == nil, let settings = blueprint.registry else { return nil }
+        if case .open = state { return nil }
+        guard let settings = blueprint.registry else { return nil }
+        close()
         let opening = try RegistryOpening(settings, StartPermissions(), takesOver: false, logger)
-        open = try opening.open(durability: blueprint.durability, isHandover: true, patience: Self.lockPatience)
-            .registry
-        return open
+        let registry = try opening.open(
+            durability: blueprint.durability, isHandover: true, patience: Self.lockPatience
+        ).registry
+        state = .open(registry)
+        answer(on: predecessors)
+        return registry
+    }
+
+    /// Commits what waits, closes the file, and asks the process that opens it.
+    ///
+    /// - Parameter questions: A socket of a pair, owned by the registry from now on.
+    func release(asking questions: Int32) {
+        guard case .open(let registry) = state else { return }
+        registry.release(asking: questions)
+        state = .released(registry)
+        log(registry)
+    }
+
+    /// Answers the questions of processes that had the file before.
+    ///
+    /// - Parameter sockets: Sockets of pairs, owned by this object.
+    func answer(on sockets: [Int32]) {
+        predecessors = sockets
+        guard case .open(let registry) = state else { return }
+        // The registry gives up its own at the release of the file; the next process needs the others.
+        for socket in questions {
+            let copy = fcntl(socket, F_DUPFD_CLOEXEC, 0)
+            if copy >= 0 { registry.answer(on: copy) }
+        }
+    }
+
+    /// The sockets of those that still ask.
+    var questions: [Int32] {
+        predecessors.filter { socket in
+            var state = pollfd(fd: socket, events: 0, revents: 0)
+            return poll(&state, 1, 0) == 0
+        }
     }
 
     /// Commits what waits, and closes the registry.
     func close() {
-        guard let registry = open else { return }
-        open = nil
-        registry.stop()
+        switch state {
+        case .closed: return
+        case .open(let registry):
+            registry.stop()
+            log(registry)
+        case .released(let registry): registry.stop()
+        }
+        state = .closed
+    }
+
+    private func log(_ registry: DeviceRegistry) {
         let metrics = registry.metrics
         logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
     }

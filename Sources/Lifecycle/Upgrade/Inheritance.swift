@@ -7,12 +7,21 @@ internal import Glibc
 public final class Inheritance {
     /// Nil if there are none.
     private(set) var sockets: InheritedSockets?
-    /// The channel to the process that this one takes over from; nil if there is none. Its owner is `GatewayProcess`.
+    /// The channel to the process that this one takes over from; nil if there is none. Its owner is `Takeover`.
     let predecessor: Int32?
+    /// The sockets through which that process, and those before it, ask for look-ups once it has released its registry.
+    private var questions: [Int32]
 
-    private init(sockets: InheritedSockets?, predecessor: Int32?) {
+    private init(sockets: InheritedSockets?, predecessor: Int32?, questions: [Int32] = []) {
         self.sockets = sockets
         self.predecessor = predecessor
+        self.questions = questions
+    }
+
+    /// Returns the sockets of predecessors' questions, once. The caller owns them.
+    func takeQuestions() -> [Int32] {
+        defer { questions = [] }
+        return questions
     }
 
     /// Closes the sockets that were not used.
@@ -33,7 +42,10 @@ public final class Inheritance {
     /// The variable that a gateway sets for its successor: `first COUNT`, then `second COUNT`. Descriptor 3 is the
     /// channel between them, and COUNT listening sockets follow it.
     static let variable = "ATTESTGATE_TAKE_OVER"
-    fileprivate static let firstDescriptor: Int32 = 3
+    /// The variable with the numbers of the descriptors for questions to the registry, with commas between. Older
+    /// gateways ignore it.
+    static let questionsVariable = "ATTESTGATE_REGISTRY_QUESTIONS"
+    static let firstDescriptor: Int32 = 3
 
     /// Reads the environment and removes the variables. Called once, before anything else is opened.
     ///
@@ -47,16 +59,21 @@ public final class Inheritance {
             guard words.count == 2, let count = Int32(words[1]), (0...4096).contains(count) else {
                 throw StartupError("\(variable) is set only by a gateway and has an invalid value: \(text)")
             }
+            let list = self.variable(questionsVariable)
+            unsetenv(questionsVariable)
             guard words[0] == "second" else {
-                let process = Successor.spawn(
-                    CommandLine.arguments, setting: "\(variable)=second \(count)", descriptors: nil)
+                let settings = ["\(variable)=second \(count)"] + (list.map { ["\(questionsVariable)=\($0)"] } ?? [])
+                let process = Successor.spawn(CommandLine.arguments, settings: settings, descriptors: nil)
                 guard let process else { _exit(1) }
                 UpgradeChannel.tell(.started(process: process), through: firstDescriptor)
                 _exit(0)
             }
             _ = fcntl(firstDescriptor, F_SETFD, FD_CLOEXEC)
+            let questions = list?.split(separator: ",").compactMap { Int32($0) } ?? []
+            for descriptor in questions { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
             return Inheritance(
-                sockets: try sockets(from: firstDescriptor + 1, count: count), predecessor: firstDescriptor)
+                sockets: try sockets(from: firstDescriptor + 1, count: count), predecessor: firstDescriptor,
+                questions: questions)
         }
         // sd_listen_fds(3): only if the sockets are for this process.
         guard let count = variable("LISTEN_FDS").flatMap({ Int32($0) }), count > 0, count < 4096,
@@ -79,16 +96,19 @@ public final class Inheritance {
 enum Successor {
     /// Variables that the new process does not inherit: they name the process that the service manager watches, and
     /// the sockets of this process.
-    private static let dropped = ["WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", Inheritance.variable]
+    private static let dropped = [
+        "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", Inheritance.variable,
+        Inheritance.questionsVariable,
+    ]
 
     /// Starts a program with the given descriptors and the standard ones.
     ///
     /// - Parameters:
     ///   - command: The program's path and its arguments.
-    ///   - setting: A variable of its environment, `NAME=VALUE`.
+    ///   - settings: Variables of its environment, `NAME=VALUE`.
     ///   - descriptors: Its descriptors from 3 on, in this order; nil for those that this process has there.
     /// - Returns: Its process; nil if it could not be started, with the reason in `errno`.
-    static func spawn(_ command: [String], setting: String, descriptors: [Int32]?) -> pid_t? {
+    static func spawn(_ command: [String], settings: [String], descriptors: [Int32]?) -> pid_t? {
         guard let program = command.first else { return nil }
         let first = Inheritance.firstDescriptor
         // Above all numbers of the new process, so that none is overwritten before it is copied.
@@ -118,7 +138,7 @@ enum Successor {
 
         var process = pid_t()
         let status = withTexts(command) { arguments in
-            withTexts(environment + [setting]) { posix_spawn(&process, program, &actions, &attributes, arguments, $0) }
+            withTexts(environment + settings) { posix_spawn(&process, program, &actions, &attributes, arguments, $0) }
         }
         errno = status
         return status == 0 ? process : nil

@@ -5,7 +5,7 @@ public import Vocabulary
 
 /// The registry of a running process: a store, the thread that uses it, and the records that all workers share.
 ///
-/// Each worker uses it through a `RegistryClient`. Only `start` and `stop` block.
+/// Each worker uses it through a `RegistryClient`. Only `start`, `stop` and `release` block.
 public final class DeviceRegistry: Sendable {
     let shared: RegistryShared
     private let thread: LoopThread
@@ -36,17 +36,44 @@ public final class DeviceRegistry: Sendable {
         self.shared = shared
         let handover = Handover(store)
         thread = try LoopThread(name: "store") {
-            guard let store = handover.take() else { preconditionFailure("a store's thread runs once") }
-            // Without a loop there are no answers, so every worker refuses after five seconds.
-            guard let loop = try? Loop() else { return observe(.failed("out of memory: the store's event loop")) }
-            StoreThread(store: store, loop: loop, shared: shared, observe: observe).run()
+            Self.make(handover, shared, observe)?.run()
         }
+    }
+
+    /// Makes the object of the store's thread, which alone refers to the store then: a released store ends when that
+    /// object drops it.
+    private static func make(
+        _ handover: Handover, _ shared: RegistryShared, _ observe: @escaping @Sendable (StoreEvent) -> Void
+    ) -> StoreThread? {
+        guard let store = handover.take() else { preconditionFailure("a store's thread runs once") }
+        // Without a loop there are no answers, so every worker refuses after five seconds.
+        guard let loop = try? Loop() else {
+            observe(.failed("out of memory: the store's event loop"))
+            return nil
+        }
+        return StoreThread(store: store, loop: loop, shared: shared, observe: observe)
     }
 
     /// Commits pending requests, closes the store, and waits for that.
     public func stop() {
         while !shared.requests.post(.stop) { usleep(1_000) }
         thread.join()
+    }
+
+    /// Commits pending requests, closes the store, and waits for that. From then on look-ups and revocations come from
+    /// the process that opens it, through a socket, and no counters are taken.
+    ///
+    /// - Parameter descriptor: A socket of a pair (`SOCK_SEQPACKET`), owned by the registry from now on.
+    public func release(asking descriptor: Int32) {
+        while !shared.requests.post(.release(asking: descriptor)) { usleep(1_000) }
+        while !shared.isReleased.load(ordering: .acquiring) { usleep(1_000) }
+    }
+
+    /// Answers a process that has released its store to this one, until one of them ends.
+    ///
+    /// - Parameter descriptor: The other socket of that pair, owned by the registry from now on.
+    public func answer(on descriptor: Int32) {
+        while !shared.requests.post(.answer(descriptor)) { usleep(1_000) }
     }
 
     /// Returns the number of an app in snapshots of this process.

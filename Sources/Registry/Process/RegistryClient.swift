@@ -179,6 +179,10 @@ enum StoreRequest: Sendable {
     case perform(RegistryCommand, Reference)
     /// A message of the thread to itself: continue sliced work.
     case turn
+    /// Answer the process at the other end of a socket, which has released its store to this one.
+    case answer(Int32)
+    /// Commit earlier requests and close the store; then ask the process at the other end of a socket.
+    case release(asking: Int32)
     /// Commit earlier requests, close the store, and end the thread.
     case stop
 }

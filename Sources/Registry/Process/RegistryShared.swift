@@ -13,6 +13,8 @@ final class RegistryShared: Sendable {
     let trouble = Mutex<StoreOutage?>(nil)
     /// When the store drew an epoch that was not there before, in seconds since 1970; 0 if this process has seen none.
     let epochChange = Atomic<Int64>(0)
+    /// Whether the store is closed and another process is asked.
+    let isReleased = Atomic<Bool>(false)
     /// As the store's thread knows it; workers hear of a change after that.
     let epoch: Mutex<RandomID>
 
@@ -72,9 +74,11 @@ final class StoreHealth: Sendable {
     }
 
     /// Records that the store was read or written successfully at a time.
-    func confirm(at time: Instant) {
+    ///
+    /// - Parameter takesCounters: False if another process has the store.
+    func confirm(at time: Instant, takesCounters: Bool = true) {
+        isWritable.store(takesCounters, ordering: .releasing)
         confirmedAt.store(time.nanoseconds, ordering: .releasing)
-        isWritable.store(true, ordering: .releasing)
     }
 
     func fail() {

@@ -8,7 +8,7 @@ internal import Vocabulary
 /// Requests gather while a batch is made durable, and form the next one. A single request therefore does not wait for
 /// others.
 final class StoreThread {
-    private let store: any StoreBackend
+    private var store: any StoreBackend
     private let loop: Loop
     private let shared: RegistryShared
     private let observe: (StoreEvent) -> Void
@@ -29,11 +29,23 @@ final class StoreThread {
     private var isDeliveryDue = false
     /// Whether `turn` is running, which delivers answers itself.
     private var isInTurn = false
-    private var isStopping = false
-    private var isFinishing = false
+    private var end = End.none
+    /// Whether another process has the store.
+    private var isReleased = false
+    /// The processes that have released a store to this one.
+    private var answering: [RegistryAnswers] = []
     private var lastReason: String?
     /// The current outage with its first reason, as published to other threads. Nil if there is none.
     private var trouble: StoreOutage?
+
+    /// The end of the store.
+    private enum End {
+        case none
+        /// The store closes when no request is left. The thread then ends, or continues with what another process
+        /// answers through a socket.
+        case due(asking: Int32?)
+        case finishing
+    }
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// The interval of confirmation, of background work when idle, and of reopening after a failure.
@@ -71,7 +83,15 @@ final class StoreThread {
         case .spend(let requests): batch += requests
         case .perform(let command, let reference): perform(command, reference)
         case .turn: break
-        case .stop: isStopping = true
+        case .answer(let descriptor):
+            answering.append(
+                RegistryAnswers(descriptor, loop: loop) { [unowned self] key, answer in store.find(key, answer: answer)
+                })
+        case .release(let descriptor):
+            // They ask the process that opens the store.
+            answering = []
+            end = .due(asking: descriptor)
+        case .stop: end = .due(asking: nil)
         }
     }
 
@@ -84,22 +104,36 @@ final class StoreThread {
         deliver()
         look()
         deliver()
-        if isStopping { return finish() }
+        if case .due(let descriptor) = end { return finish(asking: descriptor) }
         store.workOn()
         deliver()
     }
 
     private func tick() {
-        guard !isFinishing else { return }
+        if case .finishing = end { return }
         store.tick(at: WallClock.seconds)
         deliver()
     }
 
     /// Closes the store when no request is left.
-    private func finish() {
-        guard !isFinishing, batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else { return }
-        isFinishing = true
-        store.finish { [unowned self] in loop.stop() }
+    private func finish(asking descriptor: Int32?) {
+        guard batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else { return }
+        end = .finishing
+        store.finish { [unowned self] in
+            guard let descriptor else { return loop.stop() }
+            loop.whenTurnEnds { [self] in ask(descriptor) }
+        }
+    }
+
+    /// Continues with what another process answers.
+    private func ask(_ descriptor: Int32) {
+        store = RemoteStore(store.identity, descriptor: descriptor)
+        shared.health.fail()
+        store.start(on: loop, at: WallClock.seconds) { [unowned self] in apply($0) }
+        end = .none
+        isReleased = true
+        shared.isReleased.store(true, ordering: .releasing)
+        scheduleTurn()
     }
 
     // MARK: - Counters
@@ -220,8 +254,9 @@ final class StoreThread {
     private func apply(_ signal: StoreSignal) {
         switch signal {
         case .confirmed(let time):
-            shared.health.confirm(at: time)
+            shared.health.confirm(at: time, takesCounters: !isReleased)
             ended()
+            for process in answering { process.confirm() }
         case .committed(let count): shared.counts.countCommit(of: count)
         case .changes(let changes): for change in changes { take(over: change) }
         case .failed(let reason):
@@ -265,6 +300,7 @@ final class StoreThread {
     }
 
     private func take(over change: StoreChange) {
+        for process in answering { process.tell(change) }
         switch change {
         case .device(let now): shared.records.update(now)
         case .barred(let keys): if !keys.isEmpty { tellAll(.barred(keys)) }
@@ -324,7 +360,7 @@ final class StoreThread {
             guard let self else { return }
             isDeliveryDue = false
             deliver()
-            if isStopping { finish() }
+            if case .due(let descriptor) = end { finish(asking: descriptor) }
         }
     }
 

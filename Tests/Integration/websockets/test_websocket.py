@@ -19,6 +19,7 @@ from support.memory_states import KIB, proportional_bytes
 from support.phone import Phone
 from support.pki import attestgate
 from support.services import Services
+from support.taking_over import adopt_orphans, has_ended, upgrade
 from support.waiting import at_some_pace, eventually
 from support.web_socket_gateway import gateway, nothing_forwarded, raw, service, shared_gateway, shared_raw, start  # noqa: F401
 from support.web_sockets import KEY, Service, handshake, is_cut_off, run, switches, switching, traces, until
@@ -655,6 +656,62 @@ def test_a_revocation_reaches_the_tunnel_of_an_earlier_generation(start, pki):
         gateway.device_command("revoke", str(phone.number))
     closing(gateway, phone.identity, "/device", reload_and_revoke)
     assert ended(gateway, denial="device_revoked")
+
+
+# Longer than a process trusts what it knows of devices without news.
+UNTIL_STALE = 6.0
+
+
+def in_thread(action):
+    return asyncio.get_running_loop().run_in_executor(None, action)
+
+
+@pytest.mark.parametrize("upgrades", [1, 2])
+def test_a_tunnel_survives_upgrades_until_its_device_is_revoked(start, pki, upgrades):
+    """The process that has the tunnel asks the one that has the registry, over a process between them too."""
+    adopt_orphans()
+    gateway = start(timeouts={"shutdown": "60s"})
+    phones = [Phone(gateway, pki.phone(f"websocket-upgrade-{upgrades}-{index}")) for index in range(2)]
+    before = []
+
+    async def talk():
+        async with SocketPhone(gateway, phones[0].identity).connect("/device") as goes, \
+                SocketPhone(gateway, phones[1].identity).connect("/device") as stays:
+            for _ in range(upgrades):
+                before.append(await in_thread(lambda: upgrade(gateway)))
+                await goes.send("after")
+                assert await goes.recv() == "after"
+            await asyncio.sleep(UNTIL_STALE)
+            await goes.send("later")
+            assert await goes.recv() == "later"
+            await in_thread(lambda: gateway.device_command("revoke", str(phones[0].number)))
+            with pytest.raises(websockets.ConnectionClosed):
+                await goes.recv()
+            await stays.send("here")
+            assert await stays.recv() == "here"
+    run(talk())
+    assert ended(gateway, tunnel_end="denied", denial="device_revoked")
+    for process in before:
+        assert has_ended(gateway, process), gateway.errors
+
+
+def test_tunnels_of_a_replaced_process_end_when_the_new_one_cannot_be_asked(start, pki):
+    adopt_orphans()
+    gateway = start(timeouts={"shutdown": "60s"})
+    phone = Phone(gateway, pki.phone("websocket-upgrade-killed"))
+
+    async def talk():
+        async with SocketPhone(gateway, phone.identity).connect("/device") as tunnel:
+            before = await in_thread(lambda: upgrade(gateway))
+            gateway.process.kill()
+            with pytest.raises(websockets.ConnectionClosed):
+                await tunnel.recv()
+            return before
+    before = run(talk())
+    assert ended(gateway, tunnel_end="denied", denial="store_unavailable")
+    assert has_ended(gateway, before), gateway.errors
+    gateway.process.wait()
+    gateway.start()
 
 
 def test_a_tunnel_may_continue_until_the_stops_grace_period_ends(start, phone):

@@ -1,0 +1,79 @@
+import Chance
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Questions of a process that has released its registry")
+struct RegistryWordTests {
+    private let key = KeyID(digest: [UInt8](repeating: 7, count: 32).span)!
+    private let other = KeyID(digest: [UInt8](repeating: 9, count: 32).span)!
+
+    private var device: FoundDevice {
+        get throws {
+            let identity = DeviceIdentity(
+                app: try #require(AppID("TEAMID1234.org.example.app")), platform: .iOS, environment: .production,
+                hardwareKey: other, point: try #require(PublicPoint([4] + [UInt8](repeating: 3, count: 64))))
+            return FoundDevice(
+                id: try #require(DeviceID(12)), identity: identity, isRevoked: true, isBound: false,
+                window: CounterWindow(), shown: ShownExtensions(rawValue: 3), riskMetric: 5,
+                systemVersion: SystemVersion("17.4.1"))
+        }
+    }
+
+    private var words: [RegistryWord] {
+        get throws {
+            let update = DeviceUpdate(
+                id: try #require(DeviceID(7)), isRevoked: false, shown: [], riskMetric: nil,
+                bindings: [(key, true), (other, false)])
+            return [
+                .find(1, key), .found(2, nil), .found(.max, try device), .failed(3), .confirmed, .device(update),
+                .barred([key, other]), .ended([key]),
+            ]
+        }
+    }
+
+    @Test("every message is read as it was sent")
+    func roundTrip() throws {
+        for word in try words {
+            let read = try #require(RegistryWord(word.text))
+            #expect(read.text == word.text)
+        }
+        let expected = try device
+        guard case .found(_, let found?) = RegistryWord(RegistryWord.found(1, expected).text) else {
+            Issue.record("no device was read")
+            return
+        }
+        #expect(found.id.number == 12 && found.isRevoked && !found.isBound && found.riskMetric == 5)
+        #expect(found.systemVersion == SystemVersion("17.4.1") && found.identity == expected.identity)
+    }
+
+    @Test("a message that is cut off, longer or altered is not read as another device")
+    func altered() throws {
+        for word in try words {
+            let text = word.text
+            for count in 0..<text.utf8.count {
+                let cut = String(text.prefix(count))
+                // Digits may be missing from a token, which then asks or answers for nobody.
+                if let read = RegistryWord(cut) { #expect(read.text == cut) }
+            }
+            #expect(
+                RegistryWord(text + " ") == nil && RegistryWord(text + " x") == nil && RegistryWord(" " + text) == nil)
+        }
+        let found = RegistryWord.found(1, try device).text
+        for count in 0..<found.utf8.count { #expect(RegistryWord(String(found.prefix(count))) == nil) }
+    }
+
+    @Test("no text makes the reader trap")
+    func random() throws {
+        var chance = SeededGenerator(seed: RunSeed.tell())
+        let words = try words.map(\.text)
+        for _ in 0..<20_000 {
+            var bytes = Array(words.randomElement(using: &chance)!.utf8)
+            for _ in 0..<Int.random(in: 1...4, using: &chance) {
+                bytes[bytes.indices.randomElement(using: &chance)!] = .random(in: 0x20...0x7e, using: &chance)
+            }
+            _ = RegistryWord(String(decoding: bytes, as: UTF8.self))
+        }
+    }
+}
