@@ -6,8 +6,15 @@ import Vocabulary
 
 @Suite("Questions of a process that has released its registry")
 struct RegistryWordTests {
-    private let key = KeyID(digest: [UInt8](repeating: 7, count: 32).span)!
-    private let other = KeyID(digest: [UInt8](repeating: 9, count: 32).span)!
+    private let key: KeyID
+    private let other: KeyID
+
+    init() throws {
+        let digests = [[UInt8](repeating: 7, count: 32), [UInt8](repeating: 9, count: 32)]
+        let keys = digests.map { KeyID(digest: $0.span) }
+        key = try #require(keys[0])
+        other = try #require(keys[1])
+    }
 
     private var device: FoundDevice {
         get throws {
@@ -69,9 +76,9 @@ struct RegistryWordTests {
         var chance = SeededGenerator(seed: RunSeed.tell())
         let words = try words.map(\.text)
         for _ in 0..<20_000 {
-            var bytes = Array(words.randomElement(using: &chance)!.utf8)
+            var bytes = Array(words[words.indices.randomElement(using: &chance) ?? 0].utf8)
             for _ in 0..<Int.random(in: 1...4, using: &chance) {
-                bytes[bytes.indices.randomElement(using: &chance)!] = .random(in: 0x20...0x7e, using: &chance)
+                bytes[bytes.indices.randomElement(using: &chance) ?? 0] = .random(in: 0x20...0x7e, using: &chance)
             }
             _ = RegistryWord(String(decoding: bytes, as: UTF8.self))
         }

@@ -11,7 +11,7 @@ struct RemoteStoreTests {
     private let loop: Loop
     private let store: RemoteStore
     private let other: Int32
-    private let key = KeyID(digest: [UInt8](repeating: 7, count: 32).span)!
+    private let key: KeyID
     private final class Seen {
         var signals: [StoreSignal] = []
         var results: [Result<FoundDevice?, StoreError>] = []
@@ -19,6 +19,9 @@ struct RemoteStoreTests {
     private let seen = Seen()
 
     init() throws {
+        let digest = [UInt8](repeating: 7, count: 32)
+        let known = KeyID(digest: digest.span)
+        key = try #require(known)
         var ends: [Int32] = [-1, -1]
         let type = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         try #require(socketpair(AF_UNIX, type, 0, &ends) == 0)
@@ -76,10 +79,10 @@ struct RemoteStoreTests {
     }
 
     @Test("counters and operations are refused")
-    func refused() {
+    func refused() throws {
         var outcomes: [CounterOutcome] = []
         let entry = CounterEntry(
-            device: DeviceID(1)!, binding: key, counter: 5, epoch: RandomID(), shown: [], mode: .unspent)
+            device: try #require(DeviceID(1)), binding: key, counter: 5, epoch: RandomID(), shown: [], mode: .unspent)
         store.commit([entry]) { _, outcome in outcomes.append(outcome) }
         #expect(outcomes == [.storeUnavailable])
         var replies: [Result<RegistryReply, StoreError>] = []
