@@ -1,6 +1,5 @@
 """The registry in PostgreSQL: what was accepted stays spent, whichever process crashes; and several gateways are one."""
 
-import copy
 import signal
 import ssl
 import threading
@@ -16,6 +15,7 @@ from support.phone import Phone
 from support.pki import Authority, attestgate
 from support.postgresql import PostgreSQL
 from support.sharing import APPS, at
+from support.taking_over import adopt_orphans, has_ended, upgrade
 from support.waiting import eventually
 
 @pytest.fixture
@@ -315,32 +315,23 @@ def test_a_restored_dump_gets_a_fresh_epoch(start, pki, own_upstream, database):
 
 
 def test_overlapping_processes_share_one_gateways_witness(start, pki, own_upstream):
-    """Both processes have one witness, which the old one keeps until it ends. Their conf files differ in the socket alone."""
-    old = start()
-    phone, thief = Phone(old, pki.phone("pg-overlap")), Phone(old, pki.phone("pg-overlap-thief"))
-    new = copy.copy(old)
-    new.error_path, new.conf_path = old.error_path.with_name("new-errors"), old.conf_path.with_name("new.yaml")
-    new.conf = {**old.conf, "administration": {"socket": str(old.directory / "new.sock")}}
-    journal = old.directory / "secret.revocations"
-    try:
-        with phone.connect() as client:
-            sent = [phone.request(path="/once")]
-            assert client.exchange(sent[0]).status == 200
-            new.start()
-            # The command asks the new one. The connection is the old one's still, with its challenge.
-            new.device_command("revoke", str(thief.number))
-            sent.append(phone.request(path="/once"))
-            assert client.exchange(sent[1]).status == 200
-            old.halt()
-        # Taken over from the old one, with what that has not written, or has.
-        eventually(lambda: "revoked " in journal.read_text(), lambda: f"the revocation in the journal\n{new.errors}")
-        with phone.connect() as client:
-            for data in sent:
-                assert_denied(new, client.exchange(data), "counter_replayed", 401)
-            assert client.exchange(phone.request(path="/after")).status == 200
-        assert "revoked" in new.device_command("show", str(thief.number))
-        assert "registry: " not in new.errors, new.errors
-    finally:
-        if new.process is not old.process:
-            new.stop()
-    assert [request.target for request in own_upstream.requests].count("/once") == 2
+    """During an upgrade both processes have one witness, which the old one keeps until it ends."""
+    adopt_orphans()
+    gateway = start()
+    phone, thief = Phone(gateway, pki.phone("pg-overlap")), Phone(gateway, pki.phone("pg-overlap-thief"))
+    journal = gateway.directory / "secret.revocations"
+    with phone.connect() as client:
+        sent = phone.request(path="/once")
+        assert client.exchange(sent).status == 200
+        before = upgrade(gateway)
+        # The command asks the new one.
+        gateway.device_command("revoke", str(thief.number))
+    assert has_ended(gateway, before), gateway.errors
+    # Taken over from the old one, with what that has not written, or has.
+    eventually(lambda: "revoked " in journal.read_text(), lambda: f"the revocation in the journal\n{gateway.errors}")
+    with phone.connect() as client:
+        assert_denied(gateway, client.exchange(sent), "counter_replayed", 401)
+        assert client.exchange(phone.request(path="/after")).status == 200
+    assert "revoked" in gateway.device_command("show", str(thief.number))
+    assert '"level":"error"' not in gateway.errors, gateway.errors
+    assert [request.target for request in own_upstream.requests].count("/once") == 1
