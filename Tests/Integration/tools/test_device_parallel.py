@@ -152,7 +152,11 @@ def test_after_a_start_a_phone_gets_through_with_one_more_round_trip(start_devic
 def test_requests_above_the_stream_limit_wait(start_device, own_upstream):
     device = start_device(counter="window 1024", limits={"streams": 10})
     own_upstream.answer = lambda _: OK
-    done = device.request("--http2", "--parallel", 100)
+    # libcurl 7.88 opens all streams before it has read the limit, and gives up one that is refused five times.
+    for _ in range(20):
+        done = device.request("--http2", "--parallel", 100)
+        if "tried 5 times before giving up" not in done.stderr:
+            break
     assert (done.returncode, done.stdout) == (0, numbered("200", 100)), done.stderr
 
 
