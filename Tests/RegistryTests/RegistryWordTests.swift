@@ -34,7 +34,8 @@ struct RegistryWordTests {
                 id: try #require(DeviceID(7)), isRevoked: false, shown: [], riskMetric: nil,
                 bindings: [(key, true), (other, false)])
             return [
-                .find(1, key), .found(2, nil), .found(.max, try device), .failed(3), .confirmed, .device(update),
+                .find(1, key), .found(2, nil), .found(.max, try device), .failed(3), .opened, .confirmed,
+                .device(update),
                 .barred([key, other]), .ended([key]),
             ]
         }

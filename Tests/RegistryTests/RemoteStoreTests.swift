@@ -56,6 +56,16 @@ struct RemoteStoreTests {
         close(other)
     }
 
+    @Test("an opened registry makes the records from before be read again")
+    func opened() {
+        answer("opened")
+        guard case .reopened = seen.signals.first, seen.signals.count == 1 else {
+            Issue.record("\(seen.signals)")
+            return
+        }
+        close(other)
+    }
+
     @Test(
         "anything that is no message ends the channel, and look-ups fail",
         arguments: ["nonsense", "found 1 12", "confirmed twice", "find 1 07", "", "none 18446744073709551616"])

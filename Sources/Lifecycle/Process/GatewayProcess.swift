@@ -174,8 +174,10 @@ public final class GatewayProcess {
             let isHeld = registry.isHeld(in: generations.served.blueprint)
             let isReleased = takeover.awaitRelease()
             if !isStopping, generations.isRegistryAlone {
-                try generations.openRegistry(isHandover: isReleased && isHeld)
-                registry.answer(on: inheritance.takeQuestions())
+                let isHandover = isReleased && isHeld
+                try generations.openRegistry(isHandover: isHandover)
+                // Another file knows nothing of the devices of theirs.
+                if isHandover { registry.answer(on: inheritance.takeQuerySockets()) }
             }
         }
         if !isStopping {

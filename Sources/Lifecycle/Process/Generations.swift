@@ -236,10 +236,10 @@ final class Generations {
     // MARK: - Serving again
 
     /// Sockets through which earlier processes ask the registry. Nil if other processes can open the registry too.
-    var questions: [Int32]? { isRegistryAlone ? registry.questions : nil }
+    var querySockets: [Int32]? { isRegistryAlone ? registry.querySockets : nil }
 
     /// Closes the registry's file for another process, which is asked from then on.
-    func releaseRegistry(asking questions: Int32) { registry.release(asking: questions) }
+    func releaseRegistry(asking socket: Int32) { registry.release(asking: socket) }
 
     /// Whether no other process can open the registry while this one has it.
     var isRegistryAlone: Bool { registry.isAlone(in: served.blueprint) }

@@ -83,29 +83,29 @@ final class OpenRegistry {
 
     /// Commits what waits, closes the file, and asks the process that opens it.
     ///
-    /// - Parameter questions: A socket of a pair, owned by the registry from now on.
-    func release(asking questions: Int32) {
+    /// - Parameter socket: An end of a pair, owned by the registry from now on.
+    func release(asking socket: Int32) {
         guard case .open(let registry) = state else { return }
-        registry.release(asking: questions)
+        registry.release(asking: socket)
         state = .released(registry)
         log(registry)
     }
 
-    /// Answers the questions of processes that had the file before.
+    /// Answers the queries of processes that had the file before.
     ///
     /// - Parameter sockets: Sockets of pairs, owned by this object.
     func answer(on sockets: [Int32]) {
         predecessors = sockets
         guard case .open(let registry) = state else { return }
         // The registry gives up its own at the release of the file; the next process needs the others.
-        for socket in questions {
+        for socket in querySockets {
             let copy = fcntl(socket, F_DUPFD_CLOEXEC, 0)
             if copy >= 0 { registry.answer(on: copy) }
         }
     }
 
     /// The sockets of those that still ask.
-    var questions: [Int32] {
+    var querySockets: [Int32] {
         predecessors.filter { socket in
             var state = pollfd(fd: socket, events: 0, revents: 0)
             return poll(&state, 1, 0) == 0

@@ -10,22 +10,25 @@ public final class Inheritance {
     /// The channel to the process that this one takes over from; nil if there is none. Its owner is `Takeover`.
     let predecessor: Int32?
     /// The sockets through which that process, and those before it, ask for look-ups once it has released its registry.
-    private var questions: [Int32]
+    private var querySockets: [Int32]
 
-    private init(sockets: InheritedSockets?, predecessor: Int32?, questions: [Int32] = []) {
+    private init(sockets: InheritedSockets?, predecessor: Int32?, querySockets: [Int32] = []) {
         self.sockets = sockets
         self.predecessor = predecessor
-        self.questions = questions
+        self.querySockets = querySockets
     }
 
-    /// Returns the sockets of predecessors' questions, once. The caller owns them.
-    func takeQuestions() -> [Int32] {
-        defer { questions = [] }
-        return questions
+    /// Returns the sockets of predecessors' queries, once. The caller owns them.
+    func takeQuerySockets() -> [Int32] {
+        defer { querySockets = [] }
+        return querySockets
     }
 
     /// Closes the sockets that were not used.
-    func closeSockets() { sockets = nil }
+    func closeSockets() {
+        sockets = nil
+        for socket in takeQuerySockets() { close(socket) }
+    }
 
     /// Whether this process takes over from another one.
     public var takesOver: Bool { predecessor != nil }
@@ -42,9 +45,9 @@ public final class Inheritance {
     /// The variable that a gateway sets for its successor: `first COUNT`, then `second COUNT`. Descriptor 3 is the
     /// channel between them, and COUNT listening sockets follow it.
     static let variable = "ATTESTGATE_TAKE_OVER"
-    /// The variable with the numbers of the descriptors for questions to the registry, with commas between. Older
+    /// The variable with the numbers of the descriptors for queries to the registry, with commas between. Older
     /// gateways ignore it.
-    static let questionsVariable = "ATTESTGATE_REGISTRY_QUESTIONS"
+    static let queriesVariable = "ATTESTGATE_REGISTRY_QUERIES"
     static let firstDescriptor: Int32 = 3
 
     /// Reads the environment and removes the variables. Called once, before anything else is opened.
@@ -59,21 +62,21 @@ public final class Inheritance {
             guard words.count == 2, let count = Int32(words[1]), (0...4096).contains(count) else {
                 throw StartupError("\(variable) is set only by a gateway and has an invalid value: \(text)")
             }
-            let list = self.variable(questionsVariable)
-            unsetenv(questionsVariable)
+            let list = self.variable(queriesVariable)
+            unsetenv(queriesVariable)
             guard words[0] == "second" else {
-                let settings = ["\(variable)=second \(count)"] + (list.map { ["\(questionsVariable)=\($0)"] } ?? [])
+                let settings = ["\(variable)=second \(count)"] + (list.map { ["\(queriesVariable)=\($0)"] } ?? [])
                 let process = Successor.spawn(CommandLine.arguments, settings: settings, descriptors: nil)
                 guard let process else { _exit(1) }
                 UpgradeChannel.tell(.started(process: process), through: firstDescriptor)
                 _exit(0)
             }
             _ = fcntl(firstDescriptor, F_SETFD, FD_CLOEXEC)
-            let questions = list?.split(separator: ",").compactMap { Int32($0) } ?? []
-            for descriptor in questions { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+            let querySockets = list?.split(separator: ",").compactMap { Int32($0) } ?? []
+            for descriptor in querySockets { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
             return Inheritance(
                 sockets: try sockets(from: firstDescriptor + 1, count: count), predecessor: firstDescriptor,
-                questions: questions)
+                querySockets: querySockets)
         }
         // sd_listen_fds(3): only if the sockets are for this process.
         guard let count = variable("LISTEN_FDS").flatMap({ Int32($0) }), count > 0, count < 4096,
@@ -98,7 +101,7 @@ enum Successor {
     /// the sockets of this process.
     private static let dropped = [
         "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", Inheritance.variable,
-        Inheritance.questionsVariable,
+        Inheritance.queriesVariable,
     ]
 
     /// Starts a program with the given descriptors and the standard ones.

@@ -141,7 +141,7 @@ final class Restart {
         guard let own else { throw StartupError("there are not enough descriptors left") }
         let listening = attempt?.sockets.values.flatMap(\.values) ?? []
         let successor = try SuccessorProcess(
-            command, sockets: listening + own, questions: generations.questions, loop: loop
+            command, sockets: listening + own, querySockets: generations.querySockets, loop: loop
         ) { [unowned self] in heard($0) }
         attempt?.phase = .starting(successor)
         limit(Self.startPatience) { [unowned self] in fail("the new process was not ready in time") }
@@ -202,7 +202,7 @@ final class Restart {
     private func release() {
         guard case .windingUp(let successor, let missing)? = attempt?.phase else { return }
         attempt?.phase = .released(successor, missing: missing)
-        if let questions = successor.takeQuestions() { generations.releaseRegistry(asking: questions) }
+        if let socket = successor.takeQuerySocket() { generations.releaseRegistry(asking: socket) }
         limit(Self.servingPatience) { [unowned self] in fail("the new process did not serve in time") }
         successor.tell(.released)
     }
@@ -308,8 +308,8 @@ final class Restart {
 /// The process that an upgrade starts, and the channel to it.
 private final class SuccessorProcess {
     private let channel: UpgradeChannel
-    /// The socket for questions to the registry that the process takes over; nil once it is in use.
-    private var questions: Int32?
+    /// The socket for queries to the registry that the process takes over; nil once it is in use.
+    private var querySocket: Int32?
     /// The started process, until its exit status was read: the parent of the one that takes over.
     private var parent: pid_t?
     /// The process that takes over, once known.
@@ -321,25 +321,25 @@ private final class SuccessorProcess {
     ///
     /// - Parameters:
     ///   - sockets: Descriptors that it inherits; they remain the caller's.
-    ///   - questions: Sockets through which earlier processes ask the registry; they remain the caller's. Nil if this
+    ///   - querySockets: Sockets through which earlier processes ask the registry; they remain the caller's. Nil if this
     ///     process will not ask either.
     ///   - heard: Called with each message, and with nil when the process has gone.
     init(
-        _ command: [String], sockets: [Int32], questions others: [Int32]?, loop: Loop,
+        _ command: [String], sockets: [Int32], querySockets others: [Int32]?, loop: Loop,
         heard: @escaping (UpgradeChannel.Word?) -> Void
     ) throws(StartupError) {
         let (ours, theirs) = try UpgradeChannel.pair()
         defer { close(theirs) }
-        channel = UpgradeChannel(loop: loop, socket: Socket(adopting: ours), hear: heard)
+        channel = UpgradeChannel(loop: loop, socket: Socket(adopting: ours), heard: heard)
         var descriptors = [theirs] + sockets
         var settings = ["\(Inheritance.variable)=first \(sockets.count)"]
         var asked: Int32?
         if let others {
             let pair = try UpgradeChannel.pair()
-            (questions, asked) = (pair.ours, pair.theirs)
+            (querySocket, asked) = (pair.ours, pair.theirs)
             let first = Int(Inheritance.firstDescriptor) + descriptors.count
             let numbers = (first...(first + others.count)).map(String.init)
-            settings.append("\(Inheritance.questionsVariable)=\(numbers.joined(separator: ","))")
+            settings.append("\(Inheritance.queriesVariable)=\(numbers.joined(separator: ","))")
             descriptors += others + [pair.theirs]
         }
         defer { if let asked { close(asked) } }
@@ -350,14 +350,14 @@ private final class SuccessorProcess {
     }
 
     deinit {
-        if let questions { close(questions) }
+        if let querySocket { close(querySocket) }
         reap()
     }
 
-    /// Returns the socket for questions to the registry, once. The caller owns it.
-    func takeQuestions() -> Int32? {
-        defer { questions = nil }
-        return questions
+    /// Returns the socket for queries to the registry, once. The caller owns it.
+    func takeQuerySocket() -> Int32? {
+        defer { querySocket = nil }
+        return querySocket
     }
 
     func tell(_ word: UpgradeChannel.Word) { channel.tell(word) }

@@ -1,8 +1,7 @@
 internal import EventLoop
-internal import Glibc
 
-/// The channel between a gateway and the process that takes over: a pair of sockets, with a datagram per message.
-final class UpgradeChannel: SocketHandler {
+/// The channel between a gateway and the process that takes over.
+final class UpgradeChannel {
     enum Word: Equatable {
         /// From the parent of the new process, before that is ready, so that it can be ended. - process: its id.
         case started(process: Int32)
@@ -23,47 +22,36 @@ final class UpgradeChannel: SocketHandler {
         case unknown
     }
 
-    private let hear: (Word?) -> Void
+    private let channel: MessageChannel
 
     /// Creates an end of the channel.
     ///
-    /// - Parameter hear: Called with each message, and last with nil when the other process has gone.
-    init(loop: Loop, socket: consuming Socket, hear: @escaping (Word?) -> Void) {
-        self.hear = hear
-        super.init(loop: loop, socket: socket)
-        wantRead(true)
+    /// - Parameter heard: Called with each message, and last with nil when the other process has gone.
+    init(loop: Loop, socket: consuming Socket, heard: @escaping (Word?) -> Void) {
+        channel = MessageChannel(loop: loop, socket: socket, limit: Self.limit) { heard($0.map(Word.init)) }
     }
 
-    /// Returns two connected sockets.
+    /// Two connected sockets.
     static func pair() throws(StartupError) -> (ours: Int32, theirs: Int32) {
-        var ends: [Int32] = [-1, -1]
-        let type = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
-            throw StartupError("socketpair: \(EventLoopError.text(of: errno))")
-        }
-        return (ends[0], ends[1])
+        do throws(EventLoopError) { return try MessageChannel.pair() } catch { throw StartupError(error.text) }
     }
 
-    /// The maximum length of a message with a reason: a conf file may have any number of faults.
-    private static let wordLimit = 4_096
+    /// The maximum length of a message, in bytes. A conf file may have any number of faults, so a reason is cut.
+    private static let limit = 4_096
 
-    /// Sends a message. If it cannot be sent, the other process has gone, and `hear` receives nil.
-    func tell(_ word: Word) { Self.tell(word, through: descriptor) }
+    var isOpen: Bool { channel.isOpen }
+
+    func close() { channel.close() }
+
+    /// Sends a message. If it cannot be sent, the other process has gone, and `heard` receives nil.
+    func tell(_ word: Word) { channel.send(Self.cut(word)) }
 
     static func tell(_ word: Word, through descriptor: Int32) {
-        let bytes = Array(word.text.utf8.prefix(wordLimit))
-        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        MessageChannel.send(cut(word), through: descriptor)
     }
 
-    override func readable() {
-        var bytes = [UInt8](repeating: 0, count: Self.wordLimit)
-        let count = recv(descriptor, &bytes, bytes.count, 0)
-        if count < 0, errno == EAGAIN || errno == EINTR { return }
-        guard count > 0 else {
-            close()
-            return hear(nil)
-        }
-        hear(Word(String(decoding: bytes[..<count], as: UTF8.self)))
+    private static func cut(_ word: Word) -> String {
+        String(decoding: word.text.utf8.prefix(limit - 2), as: UTF8.self)
     }
 }
 

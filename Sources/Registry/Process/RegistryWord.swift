@@ -8,6 +8,8 @@ enum RegistryWord {
     case found(UInt64, FoundDevice?)
     /// The store could not answer.
     case failed(UInt64)
+    /// The process that answers has opened the registry: what was in memory before may have changed meanwhile.
+    case opened
     /// The state of devices in memory was still correct when this was sent.
     case confirmed
     case device(DeviceUpdate)
@@ -23,6 +25,7 @@ enum RegistryWord {
         case .found(let token, nil): "none \(token)"
         case .found(let token, let device?): "found \(token) \(Self.text(device))"
         case .failed(let token): "failed \(token)"
+        case .opened: "opened"
         case .confirmed: "confirmed"
         case .device(let update): "device \(Self.text(update))"
         case .barred(let keys): Self.text("barred", keys)
@@ -49,6 +52,7 @@ enum RegistryWord {
         case ("failed", 2):
             guard let token else { return nil }
             self = .failed(token)
+        case ("opened", 1): self = .opened
         case ("confirmed", 1): self = .confirmed
         case ("device", 5...):
             guard let update = Self.update(words.dropFirst()) else { return nil }

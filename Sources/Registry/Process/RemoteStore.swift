@@ -1,5 +1,4 @@
 internal import EventLoop
-internal import Glibc
 internal import Vocabulary
 
 /// The registry of a process that has released its store to another one: it asks that process for look-ups, and learns
@@ -38,6 +37,8 @@ final class RemoteStore: StoreBackend {
         switch word {
         case .found(let token, let device): answer(token, .success(device))
         case .failed(let token): answer(token, .failure(.unavailable))
+        // A change between the release and this message was told to nobody.
+        case .opened: signal(.reopened)
         case .confirmed: signal(.confirmed(at: .now))
         case .device(let update): signal(.changes([.device(update)]))
         case .barred(let keys): signal(.changes([.barred(keys)]))
@@ -108,6 +109,7 @@ final class RegistryAnswers {
             default: channel?.fail()
             }
         }
+        channel?.send(.opened)
     }
 
     /// Reports a change of the store.
@@ -132,24 +134,33 @@ final class RegistryAnswers {
     private static let keysAtOnce = 256
 }
 
-/// An end of the channel between the two: a pair of sockets, with a datagram for each message.
-private final class RegistryChannel: SocketHandler {
+/// An end of the channel between the two.
+private final class RegistryChannel {
+    private let loop: Loop
     private let heard: (RegistryWord?) -> Void
+    private var channel: MessageChannel?
 
     /// - Parameter heard: Called with each message, and last with nil when the channel has closed.
     init(loop: Loop, socket: consuming Socket, heard: @escaping (RegistryWord?) -> Void) {
+        self.loop = loop
         self.heard = heard
-        super.init(loop: loop, socket: socket)
-        wantRead(true)
+        channel = MessageChannel(loop: loop, socket: socket, limit: RegistryWord.longest) { [unowned self] message in
+            guard let message, let word = RegistryWord(message) else { return fail() }
+            heard(word)
+        }
     }
+
+    var isOpen: Bool { channel != nil }
 
     /// Sends a message. A message that cannot be sent must not be missed: the channel then closes.
     func send(_ word: RegistryWord) {
-        guard isOpen else { return }
-        let bytes = Array(word.text.utf8)
-        guard bytes.count <= RegistryWord.longest,
-            Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)) == bytes.count
-        else { return loop.whenTurnEnds { [weak self] in self?.fail() } }
+        guard let channel, !channel.send(word.text) else { return }
+        loop.whenTurnEnds { [weak self] in self?.fail() }
+    }
+
+    func close() {
+        channel?.close()
+        channel = nil
     }
 
     /// Closes the channel.
@@ -157,14 +168,5 @@ private final class RegistryChannel: SocketHandler {
         guard isOpen else { return }
         close()
         heard(nil)
-    }
-
-    override func readable() {
-        var bytes = [UInt8](repeating: 0, count: RegistryWord.longest + 1)
-        let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
-        if count < 0, errno == EAGAIN || errno == EINTR { return }
-        guard count > 0, let text = String(validating: bytes[..<count], as: UTF8.self), let word = RegistryWord(text)
-        else { return fail() }
-        heard(word)
     }
 }

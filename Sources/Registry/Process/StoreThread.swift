@@ -88,8 +88,6 @@ final class StoreThread {
                 RegistryAnswers(descriptor, loop: loop) { [unowned self] key, answer in store.find(key, answer: answer)
                 })
         case .release(let descriptor):
-            // They ask the process that opens the store.
-            answering = []
             end = .due(asking: descriptor)
         case .stop: end = .due(asking: nil)
         }
@@ -127,6 +125,8 @@ final class StoreThread {
 
     /// Continues with what another process answers.
     private func ask(_ descriptor: Int32) {
+        // They ask the process that opens the store.
+        answering = []
         store = RemoteStore(store.identity, descriptor: descriptor)
         shared.health.fail()
         store.start(on: loop, at: WallClock.seconds) { [unowned self] in apply($0) }
