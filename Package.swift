@@ -328,8 +328,9 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "Bytes", "Chance", "Cryptography", "EventLoop", "Gateway", "HTTP", "Policy", "Registry",
-                "RequestProof", "Telemetry", "TestVectors", "Vocabulary",
+                "Attestation", "Bytes", "Chance", "Cryptography", "DeviceSimulator", "EventLoop", "Gateway", "HTTP",
+                "Policy", "Registry", "RegistryMemory", "RequestProof", "Telemetry", "TestVectors", "TrustClient",
+                "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(

@@ -45,7 +45,7 @@ struct ReleasedRegistryTests {
         old.stop()
     }
 
-    @Test("a later revocation is told, and closes the device's connections", .timeLimit(.minutes(1)))
+    @Test("a later revocation is received, and closes the device's connections", .timeLimit(.minutes(1)))
     func revokedLater() throws {
         let old = try startRegistry(scratch, devices: 1)
         let worker = try TestWorker(old)

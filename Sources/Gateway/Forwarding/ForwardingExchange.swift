@@ -9,82 +9,77 @@ internal import Telemetry
 internal import Upstream
 internal import Vocabulary
 
-/// A request on its way through the gateway: routed, decided, forwarded; and its response on the way back.
+/// A request on its way through the gateway, and its response on the way back: runs the steps of `RequestDecision`,
+/// waits between them, and forwards.
 ///
-/// Deciding and refusing are in `RequestAdmission`, tunnels in `RequestTunnel`, log and traces in `RequestRecords`.
+/// Denials are in `RequestAdmission`, tunnels in `RequestTunnel`, log and traces in `RequestRecords`.
 final class ForwardingExchange: Exchange {
     /// The stage of the request.
     enum Stage {
         /// Its device is looked up and its proof verified. Content waits at the client.
-        case deciding
+        ///
+        /// - waiting: The token of a wait for the registry or for its turn.
+        case deciding(waiting: UInt64?)
         /// Its proof is verified; content that is not streamed is collected and hashed.
         case collecting
         /// Its counter is being made durable.
-        case committing
+        case committing(waiting: UInt64)
         /// It waits for a connection to the upstream. Content waits at the client.
         case queued
         /// It is sent to the upstream, as it arrives or as it was collected.
-        case forwarding
+        ///
+        /// - isEndDue: Whether the end of the request waits for room.
+        case forwarding(isEndDue: Bool)
         /// The service has switched protocols: raw bytes in both directions.
-        case tunnel
+        ///
+        /// - waiting: The token of a look-up of its device.
+        case tunnel(waiting: UInt64?)
         /// The gateway has answered it. Further content is discarded.
         case answered
     }
 
-    let gateway: GatewayApplication
-    let call = ForwardingCall()
-    var stage = Stage.deciding
-    /// Index into the gateway's routes.
-    var route: Int?
-    var trace = TraceContext.none
-    /// Nil unless it is refused. `isRefused` is read first, because reading this property costs as much as copying
-    /// it.
-    var refusal: Refusal? {
-        get { isRefused ? refusedBy : nil }
-        set {
-            isRefused = newValue != nil
-            refusedBy = newValue
-        }
+    /// The state of one request. It is replaced at the end of the request.
+    struct RequestState: ~Copyable {
+        var stage = Stage.deciding(waiting: nil)
+        var decision = RequestDecision()
+        var trace = TraceContext.none
+        /// Nil unless it is refused.
+        var refusal: Refusal?
+        /// Whether the client has sent all of it.
+        var isComplete = false
+        /// Whether the end of the response waits for room.
+        var isResponseEndDue = false
+        /// The outcome; nil while it is open, or if the client left before.
+        var outcome: Decision?
+        var timings = RequestTimings()
+        /// The start of the present phase: the commit, or the upstream's.
+        var phaseBegan = Instant(nanoseconds: 0)
+        var phases = PhaseStarts()
+        /// Whether the registry has found the device for this request.
+        var isDeviceKnown = false
+        /// What the log needs of a head that was released.
+        var disclosed: Disclosure?
+        /// Its place among the limited number of tunnels.
+        var tunnelPlace: TunnelPlace?
+        var tunnelEnd: TunnelEnd?
+        /// Its share of what the client may use of the upstream.
+        var share: ClientShares.Share?
+        var isAborted = false
+        /// Whether it was to be forwarded, with any outcome.
+        var isUpstreamAsked = false
+        /// Whether it was sent again, after a connection ended before the first byte of a response.
+        var isRetried = false
+
+        var isTunnel: Bool { if case .tunnel = stage { true } else { false } }
+        var isRefused: Bool { refusal != nil }
     }
-    private(set) var isRefused = false
-    private var refusedBy: Refusal?
-    /// The token of a wait for the registry or for the verification.
-    var waiting: UInt64?
-    var isRequestComplete = false
-    var device: DeviceSnapshot?
-    /// The device that vouches for a self-signed certificate.
-    var introduced: DeviceSnapshot?
-    /// The index of the device's app in the configuration.
-    var app = 0
-    var proof: VerifiedProof?
-    /// The time at which the proof, or the certificate, expires.
-    var proofEnd = Instant(nanoseconds: .max)
-    /// The content of a request with a verified proof: nil without `proof`. `proof` is read first for all requests,
-    /// because reading this property needs an exclusivity check.
-    var content: ProvenContent?
-    /// The decision; nil while it is open, or if the client left before.
-    var decision: Decision?
-    var timings = RequestTimings()
-    /// The start of the present phase: the commit, or the upstream's.
-    var phaseBegan = Instant(nanoseconds: 0)
-    var phases = PhaseStarts()
-    /// Whether the registry has found the device for this request.
-    var isDeviceKnown = false
-    /// What the log needs of a head that was released.
-    var disclosed: Disclosure?
-    /// The state of a request that asks for a WebSocket.
-    var tunnelling = Tunnelling()
-    var isAborted = false
-    /// Whether it was to be forwarded, with any outcome.
-    var isUpstreamAsked = false
-    /// Whether the request was sent again, after a connection ended before the first byte of a response.
-    var isRetried = false
-    /// Whether the end of the request or of the response waits for room.
-    private var isRequestEndDue = false
-    private var isResponseEndDue = false
+
+    let gateway: GatewayApplication
     let client: ClientMemory
-    /// Its share of what the client may use of the upstream.
-    var share: ClientShares.Share?
+    let call = ForwardingCall()
+    var request = RequestState()
+    /// The content of a request with a verified proof, apart because the upstream takes it while other events of the request arrive.
+    var provenContent: ProvenContent?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
         self.gateway = gateway
@@ -97,18 +92,16 @@ final class ForwardingExchange: Exchange {
     override func headReceived() {
         // One copy for all decisions.
         let head = head
-        // Reading the bytes needs an exclusivity check.
-        trace = gateway.mayContinueTrace(of: head) ? gateway.trace(of: head, headBytes.readable) : gateway.beginTrace()
-        if let limiter = gateway.limiter, limiter.limitsSources,
-            let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
-        {
-            return deny(excess)
+        request.trace =
+            gateway.mayContinueTrace(of: head) ? gateway.trace(of: head, headBytes.readable) : gateway.beginTrace()
+        if let refusal = RequestDecision.source(client.source, gateway, now: connection.loop.now) {
+            return deny(refusal)
         }
-        decide(by: head)
+        begin(head)
     }
 
     override func receive(content: Span<UInt8>) -> Int {
-        switch stage {
+        switch request.stage {
         case .deciding, .committing, .queued: 0
         case .collecting: collect(content)
         case .forwarding: pass(content)
@@ -118,37 +111,37 @@ final class ForwardingExchange: Exchange {
     }
 
     override func contentPaused() {
-        guard stage == .forwarding, framing.hasContent else { return }
+        guard case .forwarding = request.stage, framing.hasContent else { return }
         call.carrier?.flush()
     }
 
     override func contentEnded() {
-        isRequestComplete = true
+        request.isComplete = true
         contentComplete()
     }
 
     override func requestFaulted(_ fault: MessageFault) {
-        if trace == .none { trace = gateway.beginTrace() }
+        if request.trace == .none { request.trace = gateway.beginTrace() }
         deny(Denial(fault), String(describing: fault.reason))
     }
 
     override func requestTimedOut() {
-        if trace == .none { trace = gateway.beginTrace() }
+        if request.trace == .none { request.trace = gateway.beginTrace() }
         deny(.requestTimeout)
     }
 
     override func cutOff(_ debt: ClientDebt) {
         // The log keeps the denial that the client received.
-        guard !isRefused else { return }
-        if stage == .tunnel { noteTunnelEnd(.denied) }
+        guard !request.isRefused else { return }
+        if request.isTunnel { noteTunnelEnd(.denied) }
         switch debt {
-        case .content: refusal = Refusal(.requestTimeout)
-        case .response: refusal = Refusal(.responseNotTaken)
+        case .content: request.refusal = Refusal(.requestTimeout)
+        case .response: request.refusal = Refusal(.responseNotTaken)
         }
     }
 
     override func outputDrained() {
-        if isResponseEndDue {
+        if request.isResponseEndDue {
             responseEnded()
         } else {
             call.carrier?.resumeResponse()
@@ -156,17 +149,15 @@ final class ForwardingExchange: Exchange {
     }
 
     override var heldBytes: Int {
-        let held = call.footprint
-        guard proof != nil else { return held }
-        switch content {
-        case .none: return held
-        case .some(let content): return held + content.footprint
+        switch provenContent {
+        case .none: call.footprint
+        case .some(let content): call.footprint + content.footprint
         }
     }
 
     /// A tunnel's client is checked repeatedly, but nothing waits for that.
     override var isDecided: Bool {
-        switch stage {
+        switch request.stage {
         case .deciding, .collecting, .committing: false
         case .queued, .forwarding, .tunnel, .answered: true
         }
@@ -177,7 +168,7 @@ final class ForwardingExchange: Exchange {
         case .idle: noteTunnelEnd(.idle)
         case .life: noteTunnelEnd(.life)
         case .certificate:
-            refusal = Refusal(.certificateExpired)
+            request.refusal = Refusal(.certificateExpired)
             noteTunnelEnd(.denied)
         }
     }
@@ -185,10 +176,10 @@ final class ForwardingExchange: Exchange {
     // MARK: - Ending
 
     override func abandoned() {
-        if stage == .tunnel {
+        if request.isTunnel {
             tunnelAbandoned()
         } else {
-            isAborted = true
+            request.isAborted = true
             noteBegunConnection()
             call.cancel()
         }
@@ -196,141 +187,117 @@ final class ForwardingExchange: Exchange {
 
     override func ended() {
         leaveTunnel()
-        if let share { gateway.give(share) }
-        share = nil
+        if let share = request.share { gateway.give(share) }
         // The upstream may still wait for the rest of a request that it has answered.
         call.cancel()
         call.exchange = nil
         stopWaiting()
-        timings.total = .now - began
+        request.timings.total = .now - began
         if !connection.wasHandshakeReported {
             connection.wasHandshakeReported = true
-            timings.handshake = connection.handshakeDuration
+            request.timings.handshake = connection.handshakeDuration
         }
         // The life of a tunnel is not the duration of a request.
-        var counted = timings
-        if stage == .tunnel { counted.total = nil }
-        var denial: Denial?
-        if isRefused {
-            denial = refusal?.denial
-            if let scope = refusal?.excess?.scope { gateway.rateExceeded(scope) }
-        }
-        gateway.requestEnded(route, version, decision, denial, counted)
+        var counted = request.timings
+        if request.isTunnel { counted.total = nil }
+        if request.isRefused, let scope = request.refusal?.excess?.scope { gateway.rateExceeded(scope) }
+        gateway.requestEnded(
+            request.decision.route, version, request.outcome, request.isRefused ? request.refusal?.denial : nil, counted
+        )
         if let log = gateway.log { record(in: log) }
-        if trace.isRecorded, let spans = gateway.spans { record(in: spans) }
+        if request.trace.isRecorded, let spans = gateway.spans { record(in: spans) }
         noteDecision(in: gateway.recent)
-        stage = .deciding
-        route = nil
-        trace = .none
-        if isRefused {
-            refusal = nil
-            disclosed = nil
-        }
-        if isSelfSigned { introduced = nil }
-        decision = nil
-        timings = RequestTimings()
-        isDeviceKnown = false
-        isRequestComplete = false
-        device = nil
-        if proof != nil { content = nil }
-        proof = nil
-        // For other requests it is unused.
-        if tunnelling.isAsked {
-            tunnelling = Tunnelling()
-            disclosed = nil
-        }
-        isAborted = false
-        isUpstreamAsked = false
-        isRetried = false
-        isRequestEndDue = false
-        isResponseEndDue = false
+        request = RequestState()
+        provenContent = nil
     }
 }
 
 /// The request on its way to the upstream.
 extension ForwardingExchange {
     func forward() {
-        guard let route else { return }
-        isUpstreamAsked = true
-        if !isRetried { phaseBegan = .now }
+        guard let route = request.decision.route else { return }
+        request.isUpstreamAsked = true
+        if !request.isRetried { request.phaseBegan = .now }
         let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
         do throws(UpstreamFailure) {
             let carrier =
-                try isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
+                try request.isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
             call.exchange = self
-            guard let carrier else { return stage = .queued }
+            guard let carrier else { return request.stage = .queued }
             send(on: carrier)
-            if isRetried { resumeContent() }
+            if request.isRetried { resumeContent() }
         } catch {
             deny(refusal(for: error))
         }
     }
 
     /// The key for balancing by device: the device, or without one its certificate.
-    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0 }
+    private var balanceKey: UInt64 { request.decision.device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0 }
 
     /// Returns whether the request may be sent again. A proof is valid for one sending, whatever the method, unless
     /// the server certainly did not process it.
     private func isRepeatable(_ again: Repetition) -> Bool {
         switch again {
         case .never: false
-        case .ifIdempotent: proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
+        case .ifIdempotent:
+            !request.decision.isProven && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
         case .always: call.isContentKept
         }
     }
 
     private func send(on carrier: UpstreamCarrier) {
-        guard let method = routedMethod, let route else { return }
+        guard let method = routedMethod, let route = request.decision.route else { return }
         let head = head
         let upstream = gateway.routes.routes[route].upstream
         noteForwarding()
-        stage = .forwarding
-        let framing = proof == nil ? head.framing : content?.framing(replacing: head.framing) ?? head.framing
-        let hasOnlyProof = proof.map { !$0.hasCompany } ?? false
+        request.stage = .forwarding(isEndDue: false)
+        let framing = provenContent?.framing(replacing: head.framing) ?? head.framing
+        let hasOnlyProof = request.decision.proof.map { !$0.hasCompany } ?? false
+        let key = request.decision.webSocketKey
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
             return deny(.internalError, error.description)
         }
         let isWritten = gateway.upstreamRequest.write(
-            OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
-            forwarded: client.forwarded, trace: trace, device: fields, hasOnlyProof: hasOnlyProof, key: tunnelling.key,
+            OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
+            forwarded: client.forwarded, trace: request.trace, device: fields, hasOnlyProof: hasOnlyProof, key: key,
             to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentVerified {
             release(to: carrier)
         } else if !head.framing.hasContent {
             carrier.send(isComplete: true)
-        } else if head.expectsContinue, !isRetried {
+        } else if head.expectsContinue, !request.isRetried {
             sendContinue()
         }
     }
 
-    private func noteForwarding() { decision = proof != nil && content?.isVerified == false ? .partial : .forwarded }
+    private func noteForwarding() { request.outcome = provenContent?.isVerified == false ? .partial : .forwarded }
 
     /// Records a request that ends while it waits for a connection that was begun for it. With HTTP/1.1 the request
     /// is written meanwhile, with HTTP/2 it waits for the server's SETTINGS; the log makes no difference.
     func noteBegunConnection() {
-        if stage == .queued, decision == nil, call.isPlaced { noteForwarding() }
+        if case .queued = request.stage, request.outcome == nil, call.isPlaced { noteForwarding() }
     }
 
     /// Called when the wait for a connection is over.
     func began(on carrier: UpstreamCarrier) {
-        phaseBegan = .now
+        request.phaseBegan = .now
         send(on: carrier)
         resumeContent()
     }
 
     /// Continues with the rest of the request, which waited for a carrier.
     private func resumeContent() {
-        if isRequestComplete { contentComplete() } else { contentWanted() }
+        if request.isComplete { contentComplete() } else { contentWanted() }
     }
 
     /// Whether all content has arrived and its digest matches. Never without a proof.
-    private var isContentVerified: Bool { proof != nil && content?.isVerified == true }
+    private var isContentVerified: Bool { provenContent?.isVerified == true }
 
     /// Returns the fields about the device, where the route requires one.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
-        guard let device, let enforcement = gateway.enforcement else { return nil }
+        guard let device = request.decision.device, let enforcement = gateway.enforcement else { return nil }
         let known: Digest256
         if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
             known = pseudonym.digest
@@ -339,12 +306,13 @@ extension ForwardingExchange {
             client.pseudonym = (device.id, upstream, known)
         }
         return DeviceFields(
-            pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)
+            pseudonym: known, app: enforcement.apps[request.decision.app].id, platform: device.platform,
+            counter: request.decision.proof?.counter)
     }
 
     /// Sends what was held back until it was verified, as far as there is room.
     private func release(to carrier: UpstreamCarrier) {
-        let isComplete = content?.release(into: carrier) == true
+        let isComplete = provenContent?.release(into: carrier) == true
         carrier.send(isComplete: isComplete)
     }
 
@@ -353,13 +321,13 @@ extension ForwardingExchange {
     /// - Returns: How many bytes were taken.
     func pass(_ content: Span<UInt8>) -> Int {
         guard let carrier = call.carrier else { return content.count }
-        guard isWithinLimit(content.count) else {
+        guard !request.decision.isTooMuch(requestBytes + UInt64(content.count), gateway) else {
             deny(Refusal(.contentTooLarge))
             return content.count
         }
         let taken: Int
         do throws(CryptographyError) {
-            taken = try self.content?.pass(content, into: carrier) ?? carrier.write(prefixOf: content)
+            taken = try provenContent?.pass(content, into: carrier) ?? carrier.write(prefixOf: content)
         } catch {
             deny(.internalError, error.description)
             return content.count
@@ -373,19 +341,21 @@ extension ForwardingExchange {
     func finishRequest() {
         // An upstream that has answered already gets no more; its request stays incomplete.
         guard !isContentVerified, framing.hasContent, let carrier = call.carrier else { return }
-        guard proof == nil else {
-            guard isContentProven() else { return }
-            decision = .forwarded
+        if request.decision.isProven {
+            guard let isMatch = matchContent() else { return }
+            guard isMatch else { return deny(.bodyDigestMismatch) }
+            request.outcome = .forwarded
             return release(to: carrier)
         }
-        isRequestEndDue = !carrier.writeEnd()
-        carrier.send(isComplete: !isRequestEndDue)
+        let isWritten = carrier.writeEnd()
+        request.stage = .forwarding(isEndDue: !isWritten)
+        carrier.send(isComplete: isWritten)
     }
 
     func requestSpaceAvailable() {
         if isContentVerified, let carrier = call.carrier {
             release(to: carrier)
-        } else if isRequestEndDue {
+        } else if case .forwarding(isEndDue: true) = request.stage {
             finishRequest()
         } else {
             contentWanted()
@@ -397,9 +367,8 @@ extension ForwardingExchange {
 extension ForwardingExchange {
     func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
-        timings.upstream = connection.loop.now - phaseBegan
-        phases.upstream = phaseBegan
-        gateway.upstreamAnswered(route)
+        noteUpstream()
+        gateway.upstreamAnswered(request.decision.route)
         // A service that did not switch protocols has answered a request; what the client has sent after it is not
         // another request.
         let isSent = sendHead(
@@ -409,6 +378,11 @@ extension ForwardingExchange {
             appendFields(of: response, bytes, to: &output)
         }
         if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
+    }
+
+    func noteUpstream() {
+        request.timings.upstream = connection.loop.now - request.phaseBegan
+        request.phases.upstream = request.phaseBegan
     }
 
     /// Appends the fields of a response that are forwarded, and a new challenge if one is due.
@@ -440,15 +414,15 @@ extension ForwardingExchange {
             }
         }
         guard !isTaken else { return }
-        refusal = Refusal(.upstreamUnavailable, "the response's trailers are too large")
+        request.refusal = Refusal(.upstreamUnavailable, "the response's trailers are too large")
         call.cancel()
         abort()
     }
 
     /// Appends a new challenge before the client's one expires.
     func appendDueChallenge(to output: inout ByteBuffer) {
-        guard let proof, proof.isChallengeAging else { return }
-        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+        guard request.decision.proof?.isChallengeAging == true else { return }
+        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: request.decision.route)
     }
 
     /// Returns the Content-Length of a response without content: with HEAD and 304 (RFC 9110 section 8.6).
@@ -457,33 +431,30 @@ extension ForwardingExchange {
     }
 
     func responseEnded() {
-        isResponseEndDue = !sendEnd()
+        request.isResponseEndDue = !sendEnd()
     }
 
     func upstreamFailed(_ failure: UpstreamFailure, again: Repetition) {
-        guard stage != .tunnel else {
+        guard !request.isTunnel else {
             noteTunnelEnd(.serviceLost)
             return abort()
         }
         guard !isAnswered else {
             // Cut off, so that the client cannot take a part of the response for all of it.
-            refusal = refusal(for: failure)
+            request.refusal = refusal(for: failure)
             return abort()
         }
-        if !isRetried, isRepeatable(again) {
-            isRetried = true
-            gateway.upstreamRetried(route)
+        if !request.isRetried, isRepeatable(again) {
+            request.isRetried = true
+            gateway.upstreamRetried(request.decision.route)
             return forward()
         }
-        if stage == .forwarding {
-            timings.upstream = connection.loop.now - phaseBegan
-            phases.upstream = phaseBegan
-        }
+        if case .forwarding = request.stage { noteUpstream() }
         deny(refusal(for: failure))
     }
 
     func refusal(for failure: UpstreamFailure) -> Refusal {
-        gateway.upstreamFailed(route, failure)
+        gateway.upstreamFailed(request.decision.route, failure)
         return Refusal(Denial(failure), failure.text)
     }
 }

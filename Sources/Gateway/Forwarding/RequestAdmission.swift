@@ -2,150 +2,96 @@ internal import Bytes
 internal import Cryptography
 internal import EventLoop
 internal import HTTP
-internal import Policy
 internal import Registry
 internal import Server
 internal import Vocabulary
 
-/// The decision: the life of a request until it may be forwarded.
-///
-/// head, route, size -> device -> proof, in turn -> content and its digest -> counter, in memory and durable ->
-/// forward. Any failure ends it with a denial, and nothing has reached the upstream. Streamed content follows the
-/// counter, while it is forwarded; an error in it ends the request before its last byte.
+/// Runs the steps of a request's decision, and waits between them.
 extension ForwardingExchange {
-    // MARK: - Head and route
-
-    /// The outcome of the checks of a head.
-    private enum HeadVerdict {
-        case misdirected
-        case portRefused
-        case forChallenge
-        case headerRefused
-        case nameRefused
-        case matched(RouteTable.Match)
-    }
-
-    /// Reads head and bytes once for all checks, because each access needs an exclusivity check.
-    private func judge(_ head: RequestHead, _ bytes: Span<UInt8>) -> HeadVerdict {
-        // First: certificate and client were judged by the rules of the host in the handshake.
-        let host = head.host.of(bytes)
-        guard connection.serves(host: host) else { return .misdirected }
-        if let port = head.port(bytes), !gateway.admits(port: port, at: connection.listener) { return .portRefused }
-        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) { return .forChallenge }
-        // Before any work for the request, and before a counter is spent.
-        guard !gateway.upstreamRequest.refuses(head, bytes) else { return .headerRefused }
-        let match = gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod)
-        if case .route(let index) = match, !gateway.routes.routes[index].admitsNames(of: head, bytes) {
-            return .nameRefused
-        }
-        return .matched(match)
-    }
-
-    func decide(by head: RequestHead) {
-        // A stranger must not learn which hosts, routes and methods exist.
-        guard !isStranger else { return introduce() }
-        switch judge(head, headBytes.readable) {
-        case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
-        case .portRefused: deny(.misdirected, "Host has a port that is not the listener's")
-        case .forChallenge: identify(for: .certificate)
-        case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
-        case .nameRefused: deny(Denial(.fieldNameUnusual), String(describing: MessageFault.fieldNameUnusual.reason))
-        case .matched(let match): follow(match, opensWebSocket: head.opensWebSocket)
-        }
-    }
-
-    private func follow(_ match: RouteTable.Match, opensWebSocket: Bool) {
-        switch match {
-        // The detail contains nothing of the request: a path may identify a patient.
-        case .hostUnknown: deny(.routeUnknown, "no route has this host")
-        case .pathUnknown: deny(.routeUnknown, "no route of this host matches the path")
-        case .methodRefused(let index):
-            route = index
-            deny(.methodRefused)
-        case .route(let index):
-            route = index
-            if case .length(let length) = framing, length > gateway.routes.routes[index].contentLimit {
-                return deny(.contentTooLarge)
-            }
-            if let idle = gateway.routes.routes[index].contentIdle, framing.hasContent {
-                allowContentPauses(of: .milliseconds(idle))
-            }
-            guard gateway.routes.routes[index].webSocket else {
-                // CONNECT asks for nothing else; an ignored Upgrade leaves a request.
-                if opensWebSocket { return deny(.methodRefused) }
-                return identify(for: gateway.routes.routes[index].requirement)
-            }
-            guard readHandshake() else { return }
-            identify(for: gateway.routes.routes[index].requirement)
-        }
-    }
-
-    // MARK: - The device
+    private typealias Step = RequestDecision.Step
 
     /// Whether only the registry can vouch for the client's certificate.
     var isSelfSigned: Bool { client.isSelfSigned }
 
-    /// Whether the client is unknown: the registry was not asked yet, or has no device for the self-signed
-    /// certificate.
-    private var isStranger: Bool { isSelfSigned && introduced == nil }
-
-    /// Asks the registry about a stranger, before its request is evaluated.
-    private func introduce() {
-        guard let enforcement = gateway.enforcement else { return deny(.deviceUnknown) }
-        let lookup = lookUp(in: enforcement)
-        if case .pending = lookup { return }
-        judgeStranger(by: lookup)
-    }
-
-    /// Decides the request of a stranger that the registry knows; denies all others in the same way.
-    private func judgeStranger(by lookup: DeviceLookup) {
-        guard case .found(let device) = lookup, device.standing == .active else {
-            return identified(lookup, .certificate)
+    func begin(_ head: RequestHead) {
+        let isServed = connection.serves(host: head.host.of(headBytes.readable))
+        let introduced: DeviceSnapshot? =
+            if case .introduced(let device) = request.decision.sender { device } else { nil }
+        let step = request.decision.begin(
+            head, headBytes.readable, isServed: isServed, listener: connection.listener, isSelfSigned: isSelfSigned,
+            gateway)
+        if let introduced, request.decision.isJudged { noteDevice(introduced) }
+        if let route = request.decision.route, let idle = gateway.routes.routes[route].contentIdle, framing.hasContent {
+            allowContentPauses(of: .milliseconds(idle))
         }
-        introduced = device
-        connection.recognize()
-        decide(by: head)
+        perform(step)
     }
 
-    private func identify(for requirement: Requirement) {
-        guard let enforcement = gateway.enforcement else {
-            // A configuration that admits self-signed certificates has a registry.
-            guard !isSelfSigned else { return deny(.deviceUnknown) }
-            // Without a registry there are only routes for certificates, and TLS admits no client without one.
-            precondition(requirement == .certificate, "a route requires devices, but there is no registry")
-            return forwardWithinRate()
+    private func perform(_ step: Step) {
+        switch step {
+        case .refuse(let refusal): deny(refusal)
+        case .challenge: answerChallenge()
+        case .lookUp:
+            guard let enforcement = gateway.enforcement else { return deny(.internalError) }
+            let lookup = lookUp(in: enforcement)
+            if case .pending = lookup { return }
+            found(lookup)
+        case .awaitTurn:
+            request.stage = .deciding(waiting: gateway.enforcement?.awaitVerification(of: self))
+        case .takePlace:
+            let shortage = takePlace()
+            perform(
+                request.decision.admit(
+                    shortage, head, certificateEnd: connection.identity?.notAfter ?? 0, gateway,
+                    now: connection.loop.now))
+        case .collect: holdContent(isStreamed: false)
+        case .stream: holdContent(isStreamed: true)
+        case .spend: spend()
+        case .forward: forward()
         }
-        let lookup = introduced.map { .found($0) } ?? lookUp(in: enforcement)
-        if case .pending = lookup { return }
-        identified(lookup, requirement)
     }
+
+    // MARK: - The registry
 
     /// Returns the device to which the client's certificate is bound. If the answer is `pending`, the exchange waits
     /// for the registry.
     func lookUp(in enforcement: Enforcement) -> DeviceLookup {
-        // Not `waiting` itself: as an inout argument, each access to it would need an exclusivity check.
         var token: UInt64?
         let lookup = enforcement.lookUp(client.keyID, for: self, waiting: &token)
-        if let token { waiting = token }
+        guard let token else { return lookup }
+        switch request.stage {
+        case .tunnel: request.stage = .tunnel(waiting: token)
+        default: request.stage = .deciding(waiting: token)
+        }
         return lookup
     }
 
     /// Called with the answer of a pending lookup.
     func registryAnswered(_ lookup: DeviceLookup) {
-        waiting = nil
-        guard stage != .tunnel else { return judgeTunnel(by: lookup) }
-        if isStranger {
-            judgeStranger(by: lookup)
-        } else {
-            identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
+        if case .tunnel = request.stage {
+            request.stage = .tunnel(waiting: nil)
+            return judgeTunnel(by: lookup)
         }
+        request.stage = .deciding(waiting: nil)
+        found(lookup)
         resumeRequest()
         advance()
     }
 
+    private func found(_ lookup: DeviceLookup) {
+        let step = request.decision.found(
+            lookup, isSelfSigned: isSelfSigned, gateway, now: connection.loop.now)
+        guard let step else {
+            connection.recognize()
+            return begin(head)
+        }
+        if case .found(let device) = lookup { noteDevice(device) }
+        perform(step)
+    }
+
     /// Continues with the rest of the request, which waited for the registry or its turn.
     private func resumeRequest() {
-        if isRequestComplete {
+        if request.isComplete {
             contentComplete()
         } else {
             contentWanted()
@@ -154,206 +100,147 @@ extension ForwardingExchange {
         }
     }
 
-    private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
-        guard let enforcement = gateway.enforcement else { return }
-        noteDevice(of: lookup, enforcement)
-        let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
-        let standing = enforcement.standing(
-            of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
-        if case .refused(let refusal) = standing { return deny(refusal) }
-        if tunnelling.isAsked, case .found(let device) = lookup { tunnelling.device = device.id }
-        // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
-        if let limiter = gateway.limiter, case .found(let device) = lookup,
-            let excess = limiter.excess(of: device.id, now: connection.loop.now)
-        {
-            return deny(excess)
-        }
-        switch standing {
-        case .refused(let refusal): deny(refusal)
-        case .certificate: if route == nil { answerChallenge() } else { forwardWithinRate() }
-        case .device(let device, let app):
-            self.device = device
-            self.app = app
-            guard requirement == .requestProof else { return forwardWithinRate() }
-            waiting = enforcement.awaitVerification(of: self)
-        }
-    }
-
-    // MARK: - Shared places
-
-    /// Takes a place at the upstream or for a tunnel, when the request is admitted and before its counter is spent.
-    ///
-    /// - Returns: False if there is none, and the request is denied.
-    private func takePlace() -> Bool {
-        guard tunnelling.key == nil else { return takeTunnelPlace() }
-        guard let route else { return true }
-        share = gateway.takeShare(of: gateway.routes.routes[route].upstream, for: client)
-        if share == nil { deny(.deviceRequestLimit) }
-        return share != nil
-    }
-
-    // MARK: - The route's rate
-
-    private func forwardWithinRate() {
-        guard takePlace() else { return }
-        if let excess = excessOfRoute { deny(excess) } else { forward() }
-    }
-
-    /// Counts the request for the route's rate; nil if it is within the rate.
-    private var excessOfRoute: RateExcess? {
-        guard let limiter = gateway.limiter, let route else { return nil }
-        return limiter.excess(ofRoute: route, now: connection.loop.now)
-    }
-
     // MARK: - The proof
 
     /// Called when it is the request's turn to be verified.
     func verificationDue() {
-        waiting = nil
-        prove()
+        request.stage = .deciding(waiting: nil)
+        // The loop's clock does not advance within an event, and verification takes most of this one.
+        let began = Instant.now
+        request.phases.verification = began
+        let step = request.decision.prove(head, headBytes.readable, gateway)
+        request.timings.verification = .now - began
+        perform(step)
         resumeRequest()
         advance()
     }
 
-    private func prove() {
-        guard let route, let device, let enforcement = gateway.enforcement else { return }
-        // The loop's clock does not advance within an event, and verification takes most of this one.
-        let began = Instant.now
-        let verdict = enforcement.verify(head, headBytes.readable, by: device, app: app, route: route)
-        timings.verification = .now - began
-        phases.verification = began
-        switch verdict {
-        case .refused(let refusal): deny(refusal)
-        case .verified(let proof):
-            // The counter is not spent yet: the same proof may be sent again while it is fresh.
-            if let shortage = gateway.upstreams[gateway.routes.routes[route].upstream].shortage {
-                isUpstreamAsked = true
-                return deny(refusal(for: shortage))
-            }
-            guard takePlace() else { return }
-            if let excess = excessOfRoute { return deny(excess) }
-            self.proof = proof
-            // The counter is spent after the content has arrived, which may take time: the proof must still be valid
-            // then.
-            let end = min(proof.end, connection.identity?.notAfter ?? 0)
-            proofEnd = connection.loop.now + .seconds(max(0, end - WallClock.seconds))
-            let isStreamed = gateway.routes.routes[route].body == .streamed && head.framing.hasContent
-            do throws(CryptographyError) {
-                content = try enforcement.content(
-                    of: proof, from: device, streaming: isStreamed ? head.framing : nil)
-            } catch {
-                return deny(.internalError, error.description)
-            }
-            // No byte is forwarded before the counter is durable.
-            guard !isStreamed else { return spend() }
-            stage = .collecting
-            // Only now is the sender known.
-            if head.expectsContinue, head.framing.hasContent { sendContinue() }
+    /// Takes a place at the upstream, or for a tunnel.
+    ///
+    /// - Returns: The refusal if there is none.
+    private func takePlace() -> Refusal? {
+        guard let route = request.decision.route else { return nil }
+        let upstream = gateway.routes.routes[route].upstream
+        if case .verified = request.decision.sender, let shortage = gateway.upstreams[upstream].shortage {
+            request.isUpstreamAsked = true
+            return refusal(for: shortage)
         }
+        guard request.decision.webSocketKey == nil else { return takeTunnelPlace(upstream) }
+        request.share = gateway.takeShare(of: upstream, for: client)
+        return request.share == nil ? Refusal(.deviceRequestLimit) : nil
     }
 
-    // MARK: - The content
+    // MARK: - Content
 
-    func isWithinLimit(_ count: Int) -> Bool {
-        guard let route else { return false }
-        return requestBytes + UInt64(count) <= gateway.routes.routes[route].contentLimit
+    /// Prepares for the content of a request whose proof is verified.
+    private func holdContent(isStreamed: Bool) {
+        guard let enforcement = gateway.enforcement, let proof = request.decision.proof,
+            let device = request.decision.device
+        else { return }
+        do throws(CryptographyError) {
+            provenContent = try enforcement.content(
+                of: proof, from: device, streaming: isStreamed ? framing : nil)
+        } catch {
+            return deny(.internalError, error.description)
+        }
+        guard !isStreamed else { return spend() }
+        request.stage = .collecting
+        // Only now is the sender known.
+        if head.expectsContinue, framing.hasContent { sendContinue() }
     }
 
     func collect(_ bytes: Span<UInt8>) -> Int {
-        guard isProofGood() else { return bytes.count }
-        guard isWithinLimit(bytes.count) else {
+        if let refusal = request.decision.staleness(connection.loop.now) {
+            deny(refusal)
+        } else if request.decision.isTooMuch(requestBytes + UInt64(bytes.count), gateway) {
             deny(.contentTooLarge)
-            return bytes.count
-        }
-        do throws(CryptographyError) {
-            if try content?.collect(bytes) != true { deny(.overloaded) }
-        } catch {
-            deny(.internalError, error.description)
+        } else {
+            do throws(CryptographyError) {
+                if try provenContent?.collect(bytes) != true { deny(.overloaded) }
+            } catch {
+                deny(.internalError, error.description)
+            }
         }
         return bytes.count
     }
 
     func contentComplete() {
-        switch stage {
-        case .collecting: if isContentProven() { spend() }
+        switch request.stage {
+        case .collecting:
+            guard let isMatch = matchContent() else { return }
+            perform(request.decision.content(isMatch: isMatch, now: connection.loop.now))
         case .forwarding: finishRequest()
         case .tunnel: clientEndedTunnel()
         case .deciding, .committing, .queued, .answered: break
         }
     }
 
-    /// Compares the digest when all content has arrived, and denies the request if it does not match.
-    func isContentProven() -> Bool {
-        do throws(CryptographyError) {
-            if try content?.verify() == true { return true }
-            deny(.bodyDigestMismatch)
-        } catch {
+    /// Compares the digest when all content has arrived.
+    ///
+    /// - Returns: Nil if that failed, and the request is denied.
+    func matchContent() -> Bool? {
+        do throws(CryptographyError) { return try provenContent?.verify() == true } catch {
             deny(.internalError, error.description)
+            return nil
         }
-        return false
     }
 
     // MARK: - The counter
 
-    /// Denies the request if the proof expired while the content arrived.
-    private func isProofGood() -> Bool {
-        guard connection.loop.now >= proofEnd else { return true }
-        deny(.proofStale, "the proof, its challenge or the certificate expired while the content arrived")
-        return false
-    }
-
     private func spend() {
-        guard isProofGood() else { return }
-        guard let enforcement = gateway.enforcement, let proof, let device else { return }
-        switch enforcement.spend(proof, of: device, app: app, for: self) {
+        if let refusal = request.decision.staleness(connection.loop.now) { return deny(refusal) }
+        guard let enforcement = gateway.enforcement, let proof = request.decision.proof,
+            let device = request.decision.device
+        else { return }
+        switch enforcement.spend(proof, of: device, app: request.decision.app, for: self) {
         case .failure(let refusal): deny(refusal)
         case .success(let token):
-            stage = .committing
-            phaseBegan = .now
-            phases.commit = phaseBegan
-            waiting = token
+            request.stage = .committing(waiting: token)
+            request.phaseBegan = .now
+            request.phases.commit = request.phaseBegan
         }
     }
 
     /// Called with the outcome of the commit.
     func counterDecided(_ outcome: CounterOutcome) {
-        waiting = nil
-        timings.commit = .now - phaseBegan
-        if let refusal = Refusal(outcome, of: proof?.counter ?? 0) { deny(refusal) } else { forward() }
+        request.stage = .deciding(waiting: nil)
+        request.timings.commit = .now - request.phaseBegan
+        perform(request.decision.counter(outcome))
         resumeRequest()
         advance()
     }
 
     // MARK: - Waiting
 
-    /// Called when the registry has not answered in time, or the verification was not reached. A spent counter stays
-    /// spent, and the request is not forwarded if the registry answers later.
+    /// Called when the registry has not answered in time, or the verification was not reached.
     func waitOverdue() {
-        // The proof is verified after the device is known, and the counter is spent in a later stage.
-        let refusal =
-            stage == .deciding && device != nil
-            ? Refusal(.overloaded, "the queue of proofs to verify is full")
-            : Refusal(.storeUnavailable, "the registry did not answer in time")
-        if stage == .committing { timings.commit = .now - phaseBegan }
-        guard stage != .tunnel else { return denyTunnel(refusal) }
-        deny(refusal)
+        switch request.stage {
+        case .tunnel: return denyTunnel(request.decision.overdue(isDeciding: false))
+        case .committing:
+            request.timings.commit = .now - request.phaseBegan
+            deny(request.decision.overdue(isDeciding: false))
+        case .deciding, .collecting, .queued, .forwarding, .answered:
+            deny(request.decision.overdue(isDeciding: true))
+        }
         contentWanted()
         advance()
     }
 
     func stopWaiting() {
-        guard let token = waiting else { return }
-        waiting = nil
-        gateway.enforcement?.stopWaiting(token)
+        switch request.stage {
+        case .deciding(let token?), .tunnel(let token?), .committing(let token):
+            gateway.enforcement?.stopWaiting(token)
+        case .deciding, .tunnel, .collecting, .queued, .forwarding, .answered: break
+        }
     }
 
     // MARK: - Responses of the gateway itself
 
     /// Answers a client that has a certificate with a new challenge.
     private func answerChallenge() {
-        guard head.method == .get || head.method == .head else { return deny(.methodRefused) }
-        stage = .answered
-        decision = .answered
+        guard method == .get || method == .head else { return deny(.methodRefused) }
+        request.stage = .answered
+        request.outcome = .answered
         let isSent = sendHead(204, content: .none) { output in
             output.appendField("Cache-Control", "no-store")
             gateway.appendDate(to: &output)
@@ -368,18 +255,16 @@ extension ForwardingExchange {
 extension ForwardingExchange {
     func deny(_ denial: Denial, _ detail: String? = nil) { deny(Refusal(denial, detail)) }
 
-    func deny(_ excess: RateExcess) { deny(Refusal(excess)) }
-
     func deny(_ refusal: Refusal) {
         noteBegunConnection()
         call.cancel()
         stopWaiting()
         // The log keeps the denial that the client received. The reason why an upstream's response was cut off goes
         // to the log only.
-        if !isAnswered || !isRefused { self.refusal = refusal }
-        stage = .answered
-        if decision == nil { decision = .denied }
-        content = nil
+        if !isAnswered || !request.isRefused { request.refusal = refusal }
+        request.stage = .answered
+        if request.outcome == nil { request.outcome = .denied }
+        provenContent = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }
         // A client that does not read makes the denial wait: it waits without the head.
@@ -399,7 +284,7 @@ extension ForwardingExchange {
         guard isSent else { return abort() }
         if !isHead {
             var body = ByteBuffer(pool: gateway.pool)
-            gateway.denials.append(refusal, trace.id, to: &body)
+            gateway.denials.append(refusal, request.trace.id, to: &body)
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()
@@ -418,9 +303,9 @@ extension ForwardingExchange {
     private func denyCall(_ status: UInt16, _ refusal: Refusal, isLast: Bool) {
         let isSent = sendHead(status, content: .none, isLast: isLast) { output in
             output.appendField("Content-Type", "application/grpc")
-            gateway.denials.appendFields(of: refusal, trace.id, to: &output)
+            gateway.denials.appendFields(of: refusal, request.trace.id, to: &output)
             // gRFC A6: no retry, no hedging. A library would send the same proof again, whose counter may be spent.
-            if proof != nil { output.appendField("grpc-retry-pushback-ms", "-1") }
+            if request.decision.isProven { output.appendField("grpc-retry-pushback-ms", "-1") }
             appendFields(of: refusal, to: &output)
         }
         guard isSent else { return abort() }
@@ -449,7 +334,9 @@ extension ForwardingExchange {
             // RFC 9110 section 15.5.2: a 401 names a scheme; Accept-Signature states what to sign.
             output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
             // A stranger cannot use it, and its contents depend on the request.
-            if !isStranger { gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route) }
+            if !request.decision.awaitsIntroduction(isSelfSigned: isSelfSigned) {
+                gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: request.decision.route)
+            }
         } else {
             appendDueChallenge(to: &output)
         }
@@ -457,6 +344,6 @@ extension ForwardingExchange {
 
     private var allowedMethods: [UInt8] {
         // Only the gateway's own endpoint has no route.
-        route.map { gateway.routes.allow(at: $0) } ?? ChallengeEndpoint.methods
+        request.decision.route.map { gateway.routes.allow(at: $0) } ?? ChallengeEndpoint.methods
     }
 }

@@ -7,29 +7,29 @@ internal import Server
 /// The log entry of a request.
 extension ForwardingExchange {
     /// Records the device of the client's certificate, also if the route requires none, or it is refused.
-    func noteDevice(of lookup: DeviceLookup, _ enforcement: Enforcement) {
-        guard gateway.log != nil || trace.isRecorded || gateway.recent.wasAsked, case .found(let device) = lookup else {
-            return
-        }
-        isDeviceKnown = true
+    func noteDevice(_ device: DeviceSnapshot) {
+        guard let enforcement = gateway.enforcement,
+            gateway.log != nil || request.trace.isRecorded || gateway.recent.wasAsked
+        else { return }
+        request.isDeviceKnown = true
         if client.label?.device != device.id { client.label = (device.id, enforcement.label(of: device)) }
     }
 
     /// Records the decision for operators who watch the gateway.
     func noteDecision(in recent: RecentDecisions) {
-        guard recent.wants(isOrdinary: !isRefused && !isAborted) else { return }
-        let target = route.map { gateway.routes.routes[$0] }
-        let upstream = isUpstreamAsked ? target.map { gateway.upstreams[$0.upstream].settings } : nil
+        guard recent.wants(isOrdinary: !request.isRefused && !request.isAborted) else { return }
+        let target = request.decision.route.map { gateway.routes.routes[$0] }
+        let upstream = request.isUpstreamAsked ? target.map { gateway.upstreams[$0.upstream].settings } : nil
         recent.add(
             RecentDecision(
                 entry, at: WallClock.microseconds, from: connection.peer, route: target?.name,
-                deviceNumber: isDeviceKnown ? client.label?.device.number : nil, upstream: upstream?.name,
+                deviceNumber: request.isDeviceKnown ? client.label?.device.number : nil, upstream: upstream?.name,
                 server: upstream.flatMap { upstream in call.lastServer.map { upstream.servers[$0].name } }))
     }
 
     func record(in log: AccessLog) {
         var entry = entry(in: log)
-        entry.tunnelEnd = stage == .tunnel ? tunnelling.end : nil
+        entry.tunnelEnd = request.isTunnel ? request.tunnelEnd : nil
         log.record(entry)
     }
 
@@ -43,10 +43,10 @@ extension ForwardingExchange {
     /// The contents of all records.
     private var entry: AccessLog.Entry {
         var entry = AccessLog.Entry(
-            trace: trace, route: route, method: head.method,
-            decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
-            device: isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
-            timings: timings, isAborted: isAborted)
+            trace: request.trace, route: request.decision.route, method: head.method,
+            decision: request.outcome, status: status, denial: request.refusal?.denial, detail: request.refusal?.detail,
+            device: request.isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes,
+            responseBytes: responseBytes, timings: request.timings, isAborted: request.isAborted)
         entry.isConnect = head.opensWebSocket
         entry.listener = connection.listener
         entry.host = client.host
@@ -57,19 +57,19 @@ extension ForwardingExchange {
     private func entry(in log: AccessLog) -> AccessLog.Entry {
         var entry = entry
         entry.client = client.piece
-        if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
-        if isUpstreamAsked, let route {
+        if request.refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
+        if request.isUpstreamAsked, let route = request.decision.route {
             entry.upstream = gateway.routes.routes[route].upstream
             entry.server = call.lastServer
         }
-        if !log.settings.disclosed.isEmpty { entry.disclosed = disclosed ?? disclosure(log.settings.disclosed) }
+        if !log.settings.disclosed.isEmpty { entry.disclosed = request.disclosed ?? disclosure(log.settings.disclosed) }
         return entry
     }
 
     /// Keeps what the log needs of the head, before the head is released.
     func noteDisclosed() {
-        guard disclosed == nil, let wanted = gateway.log?.settings.disclosed, !wanted.isEmpty else { return }
-        disclosed = disclosure(wanted)
+        guard request.disclosed == nil, let wanted = gateway.log?.settings.disclosed, !wanted.isEmpty else { return }
+        request.disclosed = disclosure(wanted)
     }
 
     private func disclosure(_ wanted: DisclosedFields) -> Disclosure {
@@ -84,14 +84,18 @@ extension ForwardingExchange {
     func record(in spans: RequestSpans) {
         spans.record(
             RecordedRequest(
-                trace: trace, server: gateway.nextSpanID(), verification: gateway.nextSpanID(),
-                commit: gateway.nextSpanID(), now: WallClock.microseconds, instant: .now, began: began, phases: phases,
-                timings: timings, route: route, method: head.method, isConnect: head.opensWebSocket, version: version,
+                trace: request.trace, server: gateway.nextSpanID(), verification: gateway.nextSpanID(),
+                commit: gateway.nextSpanID(), now: WallClock.microseconds, instant: .now, began: began,
+                phases: request.phases,
+                timings: request.timings, route: request.decision.route, method: head.method,
+                isConnect: head.opensWebSocket, version: version,
                 status: status,
-                requestBytes: requestBytes, responseBytes: responseBytes, decision: decision,
-                denial: refusal?.denial, listener: connection.listener, host: client.host,
-                device: isDeviceKnown ? client.label?.label : nil,
-                upstream: isUpstreamAsked ? route.map { gateway.routes.routes[$0].upstream } : nil,
-                upstreamServer: isUpstreamAsked ? call.lastServer : nil, isRetried: isRetried, isAborted: isAborted))
+                requestBytes: requestBytes, responseBytes: responseBytes, decision: request.outcome,
+                denial: request.refusal?.denial, listener: connection.listener, host: client.host,
+                device: request.isDeviceKnown ? client.label?.label : nil,
+                upstream: request.isUpstreamAsked
+                    ? request.decision.route.map { gateway.routes.routes[$0].upstream } : nil,
+                upstreamServer: request.isUpstreamAsked ? call.lastServer : nil, isRetried: request.isRetried,
+                isAborted: request.isAborted))
     }
 }

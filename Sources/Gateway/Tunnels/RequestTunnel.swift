@@ -15,51 +15,27 @@ internal import Vocabulary
 extension ForwardingExchange {
     // MARK: - Opening
 
-    /// Reads the handshake, where the route permits WebSockets.
-    ///
-    /// - Returns: False if the request is denied.
-    func readHandshake() -> Bool {
-        let handshake = WebSocketHandshake(head, headBytes.readable)
-        guard handshake != .none else { return true }
-        tunnelling.isAsked = true
-        switch handshake {
-        case .none: return true
-        case .malformed(let fault): deny(.requestMalformed, String(describing: fault.reason))
-        case .versionUnsupported: deny(.webSocketVersion)
-        case .valid(let key):
-            tunnelling.key = .sent(key)
-            return true
-        case .validByConnect:
-            tunnelling.key = .made(WebSocketKey.random())
-            return true
-        }
-        return false
-    }
-
     /// Whether what the client has sent after the request must not be read as another one. On a stream it cannot be.
-    var isUpgradeAsked: Bool { tunnelling.isAsked && version != .http2 }
+    var isUpgradeAsked: Bool { request.decision.asksForWebSocket && version != .http2 }
 
     /// Takes a place for the WebSocket.
     ///
-    /// - Returns: False if there is none, and the request is denied.
-    func takeTunnelPlace() -> Bool {
-        guard let route else { return true }
+    /// - Returns: The refusal if there is none.
+    func takeTunnelPlace(_ upstream: Int) -> Refusal? {
         let place = TunnelPlace(
-            holder: tunnelling.device.map { .device($0) } ?? .certificate(connection.identity?.keyID),
-            upstream: gateway.routes.routes[route].upstream)
-        if let refusal = gateway.take(place) {
-            deny(refusal)
-            return false
-        }
-        tunnelling.place = place
-        return true
+            holder: request.decision.deviceOfCertificate.map { .device($0) }
+                ?? .certificate(connection.identity?.keyID),
+            upstream: upstream)
+        if let refusal = gateway.take(place) { return refusal }
+        request.tunnelPlace = place
+        return nil
     }
 
     /// Opens the tunnel after the service has switched protocols.
     ///
     /// - Returns: The failure; nil if the request is a tunnel now.
     func switched(_ response: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? {
-        guard let key = tunnelling.key, !isAnswered else { return .unexpectedUpgrade }
+        guard let key = request.decision.webSocketKey, !isAnswered else { return .unexpectedUpgrade }
         let accept: [UInt8]
         do throws(CryptographyError) {
             accept = try gateway.webSocketAccept(for: key, in: headBytes.readable)
@@ -67,8 +43,7 @@ extension ForwardingExchange {
             return .upgradeInvalid(.acceptWrong)
         }
         if let fault = WebSocketAnswerFault(response, bytes, accept: accept.span) { return .upgradeInvalid(fault) }
-        timings.upstream = connection.loop.now - phaseBegan
-        phases.upstream = phaseBegan
+        noteUpstream()
         // An open tunnel releases its head.
         noteDisclosed()
         let isOpen = openTunnel { output in
@@ -79,10 +54,10 @@ extension ForwardingExchange {
             appendFields(of: response, bytes, to: &output)
         }
         guard isOpen else { return .malformed(.headTooLarge) }
-        stage = .tunnel
+        request.stage = .tunnel(waiting: nil)
         // It was sent completely: room from now on is for the tunnel.
-        content = nil
-        gateway.upstreamAnswered(route)
+        provenContent = nil
+        gateway.upstreamAnswered(request.decision.route)
         gateway.tunnelOpened()
         gateway.enforcement?.tunnels.enter(self)
         if let log = gateway.log { recordOpening(in: log) }
@@ -107,7 +82,7 @@ extension ForwardingExchange {
     /// - Returns: How many were taken.
     func passBack(_ bytes: Span<UInt8>) -> Int {
         let taken = sendContent(bytes)
-        if stage == .tunnel { gateway.tunnelMoved(taken, toService: false) }
+        if request.isTunnel { gateway.tunnelMoved(taken, toService: false) }
         return taken
     }
 
@@ -115,7 +90,7 @@ extension ForwardingExchange {
 
     /// Records the cause of the end; only the first counts.
     func noteTunnelEnd(_ end: TunnelEnd) {
-        if tunnelling.end == nil { tunnelling.end = end }
+        if request.tunnelEnd == nil { request.tunnelEnd = end }
     }
 
     func clientEndedTunnel() {
@@ -130,7 +105,7 @@ extension ForwardingExchange {
 
     /// Asks the registry whether the client may continue.
     func confirmStanding() {
-        guard stage == .tunnel, waiting == nil, let enforcement = gateway.enforcement else { return }
+        guard case .tunnel(waiting: nil) = request.stage, let enforcement = gateway.enforcement else { return }
         let lookup = lookUp(in: enforcement)
         if case .pending = lookup { return }
         judgeTunnel(by: lookup)
@@ -138,7 +113,7 @@ extension ForwardingExchange {
 
     /// Judges the tunnel like a request of its route.
     func judgeTunnel(by lookup: DeviceLookup) {
-        guard let enforcement = gateway.enforcement, let route else { return }
+        guard let enforcement = gateway.enforcement, let route = request.decision.route else { return }
         let judged = gateway.routes.routes[route]
         let standing = enforcement.standing(
             of: lookup, isSelfSigned: isSelfSigned, on: judged.requirement, admitting: judged.apps)
@@ -146,7 +121,7 @@ extension ForwardingExchange {
     }
 
     func denyTunnel(_ refusal: Refusal) {
-        self.refusal = refusal
+        request.refusal = refusal
         noteTunnelEnd(.denied)
         endTunnel()
     }
@@ -158,19 +133,19 @@ extension ForwardingExchange {
         } else {
             noteTunnelEnd(connection.isEnding ? .shutdown : .clientLost)
         }
-        isAborted = tunnelling.end == .clientLost
+        request.isAborted = request.tunnelEnd == .clientLost
     }
 
     /// Ends a tunnel, or a request for one. Called once.
     func leaveTunnel() {
-        if stage == .tunnel {
+        if request.isTunnel {
             // If the client closed in order, or was made to, the service receives an orderly end. If the client was
             // lost, the connection to the service is cut.
-            if tunnelling.end != .clientLost { call.carrier?.finishSending() }
+            if request.tunnelEnd != .clientLost { call.carrier?.finishSending() }
             gateway.enforcement?.tunnels.leave(self)
-            gateway.tunnelEnded(tunnelling.end ?? .client)
+            gateway.tunnelEnded(request.tunnelEnd ?? .client)
         }
-        if let place = tunnelling.place { gateway.give(place) }
+        if let place = request.tunnelPlace { gateway.give(place) }
     }
 }
 

@@ -5,19 +5,6 @@ internal import Registry
 internal import Server
 internal import Vocabulary
 
-/// The state of an exchange whose request asks for a WebSocket.
-struct Tunnelling {
-    /// Whether the request asks for one, well-formed or not, on a route that permits it.
-    var isAsked = false
-    /// The key of a well-formed handshake.
-    var key: WebSocketKey?
-    /// The device of the certificate, whatever the route requires.
-    var device: DeviceID?
-    /// Its place among the limited number of tunnels.
-    var place: TunnelPlace?
-    var end: TunnelEnd?
-}
-
 /// The holder of a tunnel: the device with any of its certificates, or without a device the certificate's key.
 enum TunnelHolder: Hashable {
     case device(DeviceID)

@@ -37,7 +37,7 @@ final class RemoteStore: StoreBackend {
         switch word {
         case .found(let token, let device): answer(token, .success(device))
         case .failed(let token): answer(token, .failure(.unavailable))
-        // A change between the release and this message was told to nobody.
+        // Nobody received a change between the release and this message.
         case .opened: signal(.reopened)
         case .confirmed: signal(.confirmed(at: .now))
         case .device(let update): signal(.changes([.device(update)]))

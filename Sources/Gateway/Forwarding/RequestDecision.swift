@@ -1,0 +1,343 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import Vocabulary
+
+/// The decision about one request: its life from the head until it may be forwarded. A value without I/O: each step
+/// takes values and returns what to do next, and the exchange runs the steps and waits between them.
+///
+///     head ─> source ─> route ─> device ─> proof ─> place ─> content ─> counter ─> upstream
+///                         │         └─ certificate ───────┴──────────────────────────┘
+///                         └─ challenge endpoint: device, then the gateway's own answer
+///
+/// | step     | waits for                 | denials, in the order of the checks                                    |
+/// | -------- | ------------------------- | ---------------------------------------------------------------------- |
+/// | source   |                           | rate_limited                                                           |
+/// | route    |                           | device_unknown (a stranger), misdirected, header_refused,              |
+/// |          |                           | route_unknown, method_refused, header_refused, content_too_large,      |
+/// |          |                           | request_malformed, websocket_version                                   |
+/// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
+/// |          |                           | device_risky, os_outdated, app_refused, rate_limited                   |
+/// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
+/// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
+/// |          |                           | app_refused                                                            |
+/// | place    |                           | upstream_busy, tunnel_limit, device_tunnel_limit,                      |
+/// |          |                           | device_request_limit, rate_limited                                     |
+/// | content  | the client                | content_too_large, overloaded, proof_stale, body_digest_mismatch       |
+/// | counter  | the store, at most 5 s    | counter_replayed, counter_late, challenge_required, store_unavailable, |
+/// |          |                           | device_revoked, device_mismatch, app_refused                           |
+/// | upstream | a connection, the service | upstream_unavailable, upstream_timeout, upstream_busy                  |
+///
+/// Cheap checks come first, and any denial ends the request. Nothing has reached the upstream before `counter` has
+/// ended: **when the upstream sees the first byte of a request with a proof, its counter is durable**
+/// (`counter(_:)` returns `forward` for a committed value only). Before that step nothing of the request is stored
+/// anywhere. With `body: stream`, content follows the counter, and its last byte waits for the digest.
+struct RequestDecision {
+    /// What to do next.
+    enum Step {
+        case refuse(Refusal)
+        /// Ask the registry for the device of the certificate's key; `found` follows.
+        case lookUp
+        /// Answer with a challenge.
+        case challenge
+        /// Wait for the turn to verify the proof; `prove` follows.
+        case awaitTurn
+        /// Take a place; `admit` follows.
+        case takePlace
+        /// Collect the content; `content` follows.
+        case collect
+        /// Spend the counter, as for `spend`; the content follows it to the upstream as it arrives.
+        case stream
+        /// Spend the counter; `counter` follows.
+        case spend
+        case forward
+    }
+
+    /// What is known of the sender.
+    enum Sender {
+        /// The registry was not asked.
+        case unknown
+        /// A device vouches for a self-signed certificate; the route is not known yet.
+        case introduced(DeviceSnapshot)
+        /// The certificate suffices. With its device, if the registry knows one.
+        case certificate(DeviceSnapshot?)
+        case device(DeviceSnapshot, app: Int)
+        /// Its proof is valid. It has no place yet.
+        case verified(DeviceSnapshot, app: Int, VerifiedProof)
+        /// The device has proven the request. The proof, its challenge or the certificate expires at a time.
+        case proven(DeviceSnapshot, app: Int, VerifiedProof, end: Instant)
+    }
+
+    private(set) var sender = Sender.unknown
+    /// Whether the registry's answer has been applied.
+    private(set) var isJudged = false
+    /// Index into the gateway's routes; nil for the challenge endpoint, and until it is known.
+    private(set) var route: Int?
+    /// The WebSocket that the request asks for, on a route that permits it.
+    private(set) var webSocket = WebSocketRequest.none
+
+    enum WebSocketRequest {
+        case none
+        /// Asked for, but not well-formed.
+        case malformed
+        case valid(WebSocketKey)
+    }
+
+    // MARK: - Source and route
+
+    /// Decides by the rate of the source.
+    static func source(_ owner: Int, _ gateway: GatewayApplication, now: Instant) -> Refusal? {
+        guard let limiter = gateway.limiter, limiter.limitsSources else { return nil }
+        return limiter.excess(ofSource: owner, now: now).map { Refusal($0) }
+    }
+
+    /// Decides by the head.
+    ///
+    /// - Parameters:
+    ///   - bytes: The bytes of `head`.
+    ///   - isServed: Whether the connection may serve the request's host.
+    ///   - listener: The listener of the connection.
+    ///   - isSelfSigned: Whether only the registry can vouch for the certificate.
+    mutating func begin(
+        _ head: RequestHead, _ bytes: Span<UInt8>, isServed: Bool, listener: Int, isSelfSigned: Bool,
+        _ gateway: GatewayApplication
+    ) -> Step {
+        // A stranger must not learn which hosts, routes and methods exist.
+        if isSelfSigned, case .unknown = sender {
+            return gateway.enforcement == nil ? .refuse(Refusal(.deviceUnknown)) : .lookUp
+        }
+        // First: certificate and client were judged by the rules of the host in the handshake.
+        guard isServed else { return .refuse(Refusal(.misdirected, "Host is not the name of the handshake")) }
+        if let port = head.port(bytes), !gateway.admits(port: port, at: listener) {
+            return .refuse(Refusal(.misdirected, "Host has a port that is not the listener's"))
+        }
+        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) {
+            return identify(isSelfSigned: isSelfSigned, gateway)
+        }
+        // Before any work for the request, and before a counter is spent.
+        guard !gateway.upstreamRequest.refuses(head, bytes) else {
+            return .refuse(Refusal(.headerRefused, "a field that overrides method or target"))
+        }
+        switch gateway.routes.match(host: head.host.of(bytes), path: head.path.of(bytes), method: head.routedMethod) {
+        // The detail contains nothing of the request: a path may identify a patient.
+        case .hostUnknown: return .refuse(Refusal(.routeUnknown, "no route has this host"))
+        case .pathUnknown: return .refuse(Refusal(.routeUnknown, "no route of this host matches the path"))
+        case .methodRefused(let index):
+            route = index
+            return .refuse(Refusal(.methodRefused))
+        case .route(let index):
+            guard gateway.routes.routes[index].admitsNames(of: head, bytes) else {
+                return refuse(.fieldNameUnusual)
+            }
+            route = index
+            if let refusal = follow(gateway.routes.routes[index], head, bytes) { return .refuse(refusal) }
+            return identify(isSelfSigned: isSelfSigned, gateway)
+        }
+    }
+
+    private func refuse(_ fault: MessageFault) -> Step {
+        .refuse(Refusal(Denial(fault), String(describing: fault.reason)))
+    }
+
+    private mutating func follow(_ route: Route, _ head: RequestHead, _ bytes: Span<UInt8>) -> Refusal? {
+        if case .length(let length) = head.framing, length > route.contentLimit { return Refusal(.contentTooLarge) }
+        // CONNECT asks for nothing else; an ignored Upgrade leaves a request.
+        guard route.webSocket else { return head.opensWebSocket ? Refusal(.methodRefused) : nil }
+        let handshake = WebSocketHandshake(head, bytes)
+        guard handshake != .none else { return nil }
+        webSocket = .malformed
+        switch handshake {
+        case .none: return nil
+        case .malformed(let fault): return Refusal(.requestMalformed, String(describing: fault.reason))
+        case .versionUnsupported: return Refusal(.webSocketVersion)
+        case .valid(let key): webSocket = .valid(.sent(key))
+        case .validByConnect: webSocket = .valid(.made(WebSocketKey.random()))
+        }
+        return nil
+    }
+
+    // MARK: - Device
+
+    private mutating func identify(isSelfSigned: Bool, _ gateway: GatewayApplication) -> Step {
+        // Without a registry there are only routes for certificates, and TLS admits no client without one. A
+        // configuration that admits self-signed certificates has a registry.
+        guard gateway.enforcement != nil else {
+            precondition(requirement(gateway) == .certificate, "a route requires devices, but there is no registry")
+            sender = .certificate(nil)
+            return isSelfSigned ? .refuse(Refusal(.deviceUnknown)) : .takePlace
+        }
+        guard case .introduced(let device) = sender else { return .lookUp }
+        return judge(.found(device), isSelfSigned: isSelfSigned, gateway, now: .now)
+    }
+
+    private func requirement(_ gateway: GatewayApplication) -> Requirement {
+        route.map { gateway.routes.routes[$0].requirement } ?? .certificate
+    }
+
+    /// Whether a device must still vouch for the self-signed certificate before the head is looked at.
+    func awaitsIntroduction(isSelfSigned: Bool) -> Bool {
+        if case .unknown = sender, isSelfSigned { true } else { false }
+    }
+
+    /// Decides by the registry's answer.
+    ///
+    /// - Parameter lookup: Never `pending`.
+    /// - Returns: Nil if the device vouches for a stranger, whose head is now to be looked at: `begin` follows.
+    mutating func found(
+        _ lookup: DeviceLookup, isSelfSigned: Bool, _ gateway: GatewayApplication, now: Instant
+    ) -> Step? {
+        if awaitsIntroduction(isSelfSigned: isSelfSigned), case .found(let device) = lookup, device.standing == .active
+        {
+            sender = .introduced(device)
+            return nil
+        }
+        // All other strangers are denied in the same way.
+        return judge(lookup, isSelfSigned: isSelfSigned, gateway, now: now)
+    }
+
+    private mutating func judge(
+        _ lookup: DeviceLookup, isSelfSigned: Bool, _ gateway: GatewayApplication, now: Instant
+    ) -> Step {
+        guard let enforcement = gateway.enforcement else { return .refuse(Refusal(.deviceUnknown)) }
+        isJudged = true
+        let requirement = requirement(gateway)
+        let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
+        let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
+        if case .refused(let refusal) = access { return .refuse(refusal) }
+        let known: DeviceSnapshot? = if case .found(let device) = lookup { device } else { nil }
+        // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
+        if let limiter = gateway.limiter, let known, let excess = limiter.excess(of: known.id, now: now) {
+            return .refuse(Refusal(excess))
+        }
+        switch access {
+        case .refused(let refusal): return .refuse(refusal)
+        case .certificate:
+            sender = .certificate(known)
+            return route == nil ? .challenge : .takePlace
+        case .device(let device, let app):
+            sender = .device(device, app: app)
+            return requirement == .requestProof ? .awaitTurn : .takePlace
+        }
+    }
+
+    // MARK: - Proof and place
+
+    /// Verifies the proof. Its counter is not spent yet: the same proof may be sent again while it is fresh.
+    ///
+    /// - Parameter bytes: The bytes of `head`.
+    mutating func prove(_ head: RequestHead, _ bytes: Span<UInt8>, _ gateway: GatewayApplication) -> Step {
+        guard let route, case .device(let device, let app) = sender, let enforcement = gateway.enforcement else {
+            return .refuse(Refusal(.internalError, "a proof before its device"))
+        }
+        switch enforcement.verify(head, bytes, by: device, app: app, route: route) {
+        case .refused(let refusal): return .refuse(refusal)
+        case .verified(let proof):
+            sender = .verified(device, app: app, proof)
+            return .takePlace
+        }
+    }
+
+    /// Decides by what the request shares with others: its place, then the route's rate, the last check that costs no
+    /// counter.
+    ///
+    /// - Parameters:
+    ///   - shortage: The refusal if there is no place for it at the upstream; nil if it has taken one.
+    ///   - certificateEnd: The end of the client's certificate, in seconds since 1970.
+    mutating func admit(
+        _ shortage: Refusal?, _ head: RequestHead, certificateEnd: Int64, _ gateway: GatewayApplication, now: Instant
+    ) -> Step {
+        if let shortage { return .refuse(shortage) }
+        if let route, let excess = gateway.limiter?.excess(ofRoute: route, now: now) { return .refuse(Refusal(excess)) }
+        guard case .verified(let device, let app, let proof) = sender else { return .forward }
+        // The counter is spent after the content has arrived, which may take time: the proof must still be valid then.
+        let left = max(0, min(proof.end, certificateEnd) - WallClock.seconds)
+        sender = .proven(device, app: app, proof, end: now + .seconds(left))
+        // No byte is forwarded before the counter is durable.
+        return isStreamed(head, gateway) ? .stream : .collect
+    }
+
+    /// Whether the content is forwarded as it arrives.
+    private func isStreamed(_ head: RequestHead, _ gateway: GatewayApplication) -> Bool {
+        head.framing.hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
+    }
+
+    // MARK: - Content and counter
+
+    /// Returns whether the content is more than the route permits.
+    ///
+    /// - Parameter count: All bytes so far.
+    func isTooMuch(_ count: UInt64, _ gateway: GatewayApplication) -> Bool {
+        route.map { count > gateway.routes.routes[$0].contentLimit } ?? true
+    }
+
+    /// Decides when all content has arrived.
+    ///
+    /// - Parameter isMatch: Whether it matches the digest in the proof.
+    func content(isMatch: Bool, now: Instant) -> Step {
+        guard isMatch else { return .refuse(Refusal(.bodyDigestMismatch)) }
+        return staleness(now).map { .refuse($0) } ?? .spend
+    }
+
+    /// Returns the refusal if the proof has expired while the content arrived.
+    func staleness(_ now: Instant) -> Refusal? {
+        guard case .proven(_, _, _, let end) = sender, now >= end else { return nil }
+        return Refusal(
+            .proofStale, "the proof, its challenge or the certificate expired while the content arrived")
+    }
+
+    /// Decides by the fate of the counter: here the request becomes durable, or is refused.
+    func counter(_ outcome: CounterOutcome) -> Step {
+        Refusal(outcome, of: proof?.counter ?? 0).map { .refuse($0) } ?? .forward
+    }
+
+    /// Returns the refusal of a request whose answer is overdue. A spent counter stays spent, and the request is not
+    /// forwarded if the registry answers later.
+    ///
+    /// - Parameter isDeciding: Whether neither a counter nor an open tunnel waits.
+    func overdue(isDeciding: Bool) -> Refusal {
+        if isDeciding, case .device = sender {
+            return Refusal(.overloaded, "the queue of proofs to verify is full")
+        }
+        return Refusal(.storeUnavailable, "the registry did not answer in time")
+    }
+
+    // MARK: - What others need of it
+
+    /// The device for which the request is forwarded.
+    var device: DeviceSnapshot? {
+        switch sender {
+        case .device(let device, _), .verified(let device, _, _), .proven(let device, _, _, _): device
+        case .unknown, .introduced, .certificate: nil
+        }
+    }
+
+    /// The device of the certificate, whatever the route requires.
+    var deviceOfCertificate: DeviceID? {
+        switch sender {
+        case .device(let device, _), .verified(let device, _, _), .proven(let device, _, _, _),
+            .introduced(let device):
+            device.id
+        case .certificate(let device): device?.id
+        case .unknown: nil
+        }
+    }
+
+    /// The index of the device's app in the configuration.
+    var app: Int {
+        switch sender {
+        case .device(_, let app), .verified(_, let app, _), .proven(_, let app, _, _): app
+        case .unknown, .introduced, .certificate: 0
+        }
+    }
+
+    var proof: VerifiedProof? {
+        if case .proven(_, _, let proof, _) = sender { proof } else { nil }
+    }
+
+    var isProven: Bool { if case .proven = sender { true } else { false } }
+
+    var webSocketKey: WebSocketKey? { if case .valid(let key) = webSocket { key } else { nil } }
+    var asksForWebSocket: Bool { if case .none = webSocket { false } else { true } }
+}

@@ -1,0 +1,435 @@
+import Bytes
+import Cryptography
+import DeviceSimulator
+import EventLoop
+import Policy
+import RegistryMemory
+import RequestProof
+import Telemetry
+import Testing
+import TrustClient
+import Upstream
+import Vocabulary
+
+@testable import Attestation
+@testable import Gateway
+@testable import HTTP
+@testable import Registry
+
+/// The life of a request without sockets, with the store in memory: every denial that a decision can produce.
+@Suite("The decision about a request", .timeLimit(.minutes(1)))
+struct RequestDecisionTests {
+    /// A reason for a denial, in the order in which a request meets the checks.
+    enum Fault: Int, CaseIterable, CustomTestStringConvertible {
+        case source
+        case stranger
+        case otherHost, otherPort, overridingField, hostUnknown, pathUnknown, method, fieldName, declaredLength
+        case webSocketMalformed, webSocketVersion
+        case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
+        case deviceRate
+        case queueFull
+        case noProof, malformedProof, unknownAlgorithm, otherKeyID, challengeForeign, old, incomplete
+        case signatureInvalid, category
+        case upstreamBusy, tunnels, deviceTunnels, deviceRequests
+        case routeRate
+        case contentLength, contentStale, digest
+        case replayed, late, epochChanged, storeLost
+
+        var denial: Denial {
+            switch self {
+            case .source, .deviceRate, .routeRate: .rateLimited
+            case .otherHost, .otherPort: .misdirected
+            case .overridingField: .headerRefused
+            case .hostUnknown, .pathUnknown: .routeUnknown
+            case .method: .methodRefused
+            case .fieldName: .headerRefused
+            case .declaredLength, .contentLength: .contentTooLarge
+            case .webSocketMalformed: .requestMalformed
+            case .webSocketVersion: .webSocketVersion
+            case .storeSilent, .storeLost: .storeUnavailable
+            case .stranger, .keyUnknown: .deviceUnknown
+            case .revoked: .deviceRevoked
+            case .bindingEnded, .otherKeyID: .deviceMismatch
+            case .risky: .deviceRisky
+            case .oldSystem: .osOutdated
+            case .otherEnvironment, .otherApp, .category: .appRefused
+            case .queueFull: .overloaded
+            case .noProof: .proofRequired
+            case .malformedProof, .unknownAlgorithm: .proofMalformed
+            case .challengeForeign, .epochChanged: .challengeRequired
+            case .old, .contentStale: .proofStale
+            case .incomplete: .proofIncomplete
+            case .signatureInvalid: .proofInvalid
+            case .upstreamBusy: .upstreamBusy
+            case .tunnels: .tunnelLimit
+            case .deviceTunnels: .deviceTunnelLimit
+            case .deviceRequests: .deviceRequestLimit
+            case .digest: .bodyDigestMismatch
+            case .replayed: .counterReplayed
+            case .late: .counterLate
+            }
+        }
+
+        var testDescription: String { "\(self)" }
+
+        /// Faults that exclude each other share a number: they are values of one thing.
+        var place: Int {
+            switch self {
+            case .otherHost, .otherPort, .hostUnknown: 0
+            case .pathUnknown, .method, .declaredLength, .webSocketMalformed, .webSocketVersion: 1
+            case .storeSilent, .keyUnknown, .stranger, .revoked, .bindingEnded, .risky, .oldSystem, .otherEnvironment,
+                .otherApp:
+                2
+            case .noProof, .malformedProof: 3
+            case .upstreamBusy, .tunnels, .deviceTunnels, .deviceRequests: 4
+            case .replayed, .late, .epochChanged, .storeLost: 5
+            default: 100 + rawValue
+            }
+        }
+    }
+
+    private let world: World
+
+    init() throws { world = try World() }
+
+    @Test("without a fault a proven request is forwarded, and its counter is spent then")
+    func forwarded() throws {
+        #expect(try world.decide([]) == nil)
+        #expect(world.spent == 1)
+    }
+
+    @Test("each fault has its denial, spends no counter, and is met before every later one")
+    func table() throws {
+        for fault in Fault.allCases {
+            let before = world.spent
+            #expect(try world.decide([fault]) == fault.denial, "\(fault)")
+            let later = Fault.allCases.filter { $0.rawValue > fault.rawValue && $0.place != fault.place }
+            for other in later.prefix(3) + later.suffix(1) {
+                #expect(try world.decide([fault, other]) == fault.denial, "\(fault) before \(other)")
+            }
+            #expect(world.spent == before, "\(fault) has spent a counter")
+        }
+    }
+
+    @Test("the table has every denial of a request's own faults")
+    func complete() {
+        let others: Set<Denial> = [
+            // Before there is a request.
+            .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
+            .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
+            .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
+            .protocolAbused, .targetTooLong, .headTooLarge, .requestTimeout,
+            // After the decision.
+            .upstreamUnavailable, .upstreamTimeout, .responseNotTaken,
+            // A fault of the gateway itself.
+            .internalError,
+        ]
+        #expect(Set(Fault.allCases.map(\.denial)) == Set(Denial.allCases).subtracting(others))
+    }
+
+    @Test("a counter whose commit fails is not forwarded, and stays spent")
+    func commitFails() throws {
+        let decision = RequestDecision()
+        for (outcome, denial) in [
+            (CounterOutcome.storeUnavailable, Denial.storeUnavailable), (.unknown, .deviceUnknown),
+            (.bindingEnded, .deviceMismatch), (.deviceRevoked, .deviceRevoked), (.extensionWithheld, .appRefused),
+        ] {
+            guard case .refuse(let refusal) = decision.counter(outcome) else {
+                Issue.record("forwarded after \(outcome)")
+                continue
+            }
+            #expect(refusal.denial == denial)
+        }
+        guard case .forward = decision.counter(.committed) else {
+            Issue.record("a committed counter is not forwarded")
+            return
+        }
+    }
+
+    @Test("the challenge endpoint answers a device and nobody else")
+    func challenge() throws {
+        #expect(try world.challenge([]) == nil)
+        for fault in [Fault.stranger, .storeSilent, .revoked, .bindingEnded, .deviceRate] {
+            #expect(try world.challenge([fault]) == fault.denial, "\(fault)")
+        }
+    }
+}
+
+/// A gateway with one device, and requests that have faults.
+private final class World {
+    typealias Fault = RequestDecisionTests.Fault
+
+    private let library: LibraryContext
+    private let loop: Loop
+    private let log: LogWriter
+    private let maker: AssertionMaker
+    /// Its assertions of before iOS 27, without extensions.
+    private let plainMaker: AssertionMaker
+    private let strangerMaker: AssertionMaker
+    private let registry: DeviceRegistry
+    private var client: RegistryClient?
+    private var received: RegistryEvent?
+    private let binding = Fixture.bindingKey(1)
+    private let app: AppID
+    /// By whether its rates are exhausted, which no other request may notice.
+    private let gateways: [Fault?: GatewayApplication]
+    private var counter: UInt32 = 1_000
+    /// Counters spent so far, by the store's own count.
+    var spent: Int { registry.metrics.counters }
+
+    init() throws {
+        library = try LibraryContext()
+        loop = try Loop()
+        log = try LogWriter(.file("/dev/null"))
+        app = try #require(AppID("ABCDE12345.org.example.app"))
+        let key = try PrivateKey.generateP256(library)
+        maker = try AssertionMaker(key, rpID: app.description, form: .iOS27, library)
+        plainMaker = try AssertionMaker(key, rpID: app.description, form: .iOS14, library)
+        strangerMaker = try AssertionMaker(
+            PrivateKey.generateP256(library), rpID: app.description, form: .iOS27, library)
+        registry = try DeviceRegistry.start(MemoryContent())
+        let secrets = try GatewaySecrets(parsing: GatewaySecrets.fresh(library))
+        var gateways: [Fault?: GatewayApplication] = [:]
+        for fault in [nil, Fault.source, .deviceRate, .routeRate] {
+            let gateway = try Self.gateway(exhausted: fault, loop, log, library)
+            let categories = AppExtensionPolicy.Categories([.appStore], absence: .refused)
+            let settings = Enforcement.Settings(
+                apps: [
+                    AdmittedApps.Setting(
+                        id: app, environment: .production, counters: .strict,
+                        extensions: AppExtensionPolicy(
+                            categories: categories,
+                            minimumSystem: .init(try #require(SystemVersion("17.4")), absence: .admitted)),
+                        maximumRisk: 5)
+                ], secrets: secrets, maxAge: 60, challengeLife: 600, keyLimit: 10, heldContent: 1 << 20)
+            try gateway.enforce(settings, registry, loop: loop, library) { _ in }
+            gateways[fault] = gateway
+        }
+        self.gateways = gateways
+        let client = try RegistryClient(registry, loop: loop) { [unowned self] event in
+            received = event
+            loop.stop()
+        }
+        self.client = client
+        let identity = DeviceIdentity(
+            app: app, platform: .iOS, environment: .production, hardwareKey: maker.keyID,
+            point: try #require(PublicPoint(maker.point)))
+        #expect(client.perform(.register(identity, binding: binding), token: 1))
+        loop.run()
+    }
+
+    deinit {
+        client = nil
+        registry.stop()
+        log.stop()
+    }
+
+    private static func gateway(
+        exhausted fault: Fault?, _ loop: Loop, _ log: LogWriter, _ library: LibraryContext
+    ) throws -> GatewayApplication {
+        let routes = [(Requirement.requestProof, "/records", false), (.requestProof, "/chat", true)].map {
+            Route(
+                name: $0.1, host: "a.example", prefix: $0.1, methods: MethodSet([.get, .post]), requirement: $0.0,
+                apps: AppSet(places: [0], of: 1), upstream: 0, contentLimit: 10, webSocket: $0.2)
+        }
+        let address = try SocketAddress("127.0.0.1:9")
+        let once = Rate(1, per: .seconds(3_600), burst: 1)
+        let rates = RequestRates(
+            source: fault == .source ? once : nil, device: fault == .deviceRate ? once : nil,
+            routes: fault == .routeRate ? ["/records": once, "/chat": once] : [:])
+        return try GatewayApplication(
+            GatewayApplication.Settings(
+                routes: routes,
+                upstreams: [UpstreamSettings(name: "service", servers: [.init(name: "a", addresses: [address])])],
+                strippedFields: [], forwardedFields: [], denialURI: "", listeners: ["listener"], ports: [[443]],
+                accessLog: AccessLog.Settings(), tracing: nil, rates: rates, sourceLimits: .init(),
+                tunnelLimits: TunnelLimits(worker: 1, device: 1),
+                clientLimits: ClientLimits(connections: 1, streams: 1, requests: 1)),
+            loop: loop, pool: BufferPool(), library: library, shared: SharedLimits(), log: log, exporter: nil,
+            metrics: WorkerMetrics())
+    }
+
+    // MARK: - Decisions
+
+    /// Decides about a request with a proof and content.
+    func decide(_ faults: Set<Fault>) throws -> Denial? {
+        let content = Array(faults.contains(.digest) ? "other".utf8 : "hello".utf8)
+        return try run(try request(faults), content: content, faults)
+    }
+
+    func challenge(_ faults: Set<Fault>) throws -> Denial? {
+        try run("GET /.well-known/attestgate/challenge HTTP/1.1\r\nHost: a.example\r\n\r\n", content: [], faults)
+    }
+
+    /// Runs the steps as an exchange does, with a registry of its own and without an upstream.
+    private func run(_ text: String, content: [UInt8], _ faults: Set<Fault>) throws -> Denial? {
+        let bytes = Array(text.utf8)
+        // As if another route admitted the field.
+        var parser = RequestHeadParser(
+            limits: HeadLimits(bytes: 16_384, target: 8_192, fields: 100, admitsUnusualNames: true))
+        var head = RequestHead()
+        _ = try parser.parse(bytes.span, into: &head)
+        let exhausted = [Fault.source, .deviceRate, .routeRate].first { faults.contains($0) }
+        let gateway = try #require(gateways[exhausted])
+        var now = Instant.now
+        let isSelfSigned = faults.contains(.stranger)
+        if let exhausted { exhaust(exhausted, gateway, now) }
+        if let refusal = RequestDecision.source(1, gateway, now: now) { return refusal.denial }
+
+        var decision = RequestDecision()
+        func begun() -> RequestDecision.Step {
+            decision.begin(
+                head, bytes.span, isServed: !faults.contains(.otherHost), listener: 0, isSelfSigned: isSelfSigned,
+                gateway)
+        }
+        var step = begun()
+        while true {
+            switch step {
+            case .refuse(let refusal): return refusal.denial
+            case .challenge, .forward: return nil
+            case .lookUp:
+                step = try decision.found(lookUp(faults), isSelfSigned: isSelfSigned, gateway, now: now) ?? begun()
+            case .awaitTurn:
+                guard !faults.contains(.queueFull) else { return decision.overdue(isDeciding: true).denial }
+                step = decision.prove(head, bytes.span, gateway)
+            case .takePlace:
+                step = decision.admit(
+                    shortage(faults, decision, gateway), head, certificateEnd: .max, gateway, now: now)
+            case .collect:
+                let length = faults.contains(.contentLength) ? 11 : content.count
+                guard !decision.isTooMuch(UInt64(length), gateway) else { return .contentTooLarge }
+                if faults.contains(.contentStale) { now = now + .seconds(61) }
+                step = decision.content(isMatch: try matches(content, decision.proof), now: now)
+                // Staleness is judged first while content arrives.
+                if let refusal = decision.staleness(now) { return refusal.denial }
+            case .stream, .spend: step = try spend(decision, faults)
+            }
+        }
+    }
+
+    private func exhaust(_ fault: Fault, _ gateway: GatewayApplication, _ now: Instant) {
+        guard let limiter = gateway.limiter else { return }
+        switch fault {
+        case .source: _ = limiter.excess(ofSource: 1, now: now)
+        case .deviceRate: if let id = DeviceID(1) { _ = limiter.excess(of: id, now: now) }
+        default: for route in gateway.routes.routes.indices { _ = limiter.excess(ofRoute: route, now: now) }
+        }
+    }
+
+    private func lookUp(_ faults: Set<Fault>) throws -> DeviceLookup {
+        if faults.contains(.storeSilent) { return .storeUnavailable }
+        if faults.contains(.keyUnknown) || faults.contains(.stranger) { return .unknown }
+        let client = try #require(client)
+        var lookup = client.device(forBinding: binding, token: 2)
+        if case .pending = lookup {
+            loop.run()
+            if case .device(_, let found)? = received { lookup = found }
+        }
+        guard case .found(let device) = lookup else { return lookup }
+        let standing: DeviceStatus =
+            faults.contains(.revoked) ? .deviceRevoked : faults.contains(.bindingEnded) ? .bindingEnded : .active
+        let system = SystemVersion(faults.contains(.oldSystem) ? "17.3" : "17.4")
+        let other = try #require(AppID("ABCDE12345.org.example.other"))
+        return .found(
+            DeviceSnapshot(
+                id: device.id, binding: binding,
+                app: faults.contains(.otherApp) ? registry.number(of: other) : device.app, platform: .iOS,
+                environment: faults.contains(.otherEnvironment) ? .development : .production,
+                hardwareKey: device.hardwareKey, point: device.point, standing: standing, shown: [],
+                riskMetric: faults.contains(.risky) ? 6 : 5, systemVersion: system, slot: device.slot))
+    }
+
+    private func shortage(
+        _ faults: Set<Fault>, _ decision: RequestDecision, _ gateway: GatewayApplication
+    ) -> Refusal? {
+        if faults.contains(.upstreamBusy) { return Refusal(Denial(UpstreamFailure.requestLimit)) }
+        if faults.contains(.deviceRequests) { return Refusal(.deviceRequestLimit) }
+        let holder = faults.contains(.tunnels) ? Fixture.bindingKey(8) : binding
+        guard faults.contains(.tunnels) || faults.contains(.deviceTunnels) else { return nil }
+        // The first takes the only place.
+        let place = TunnelPlace(holder: .certificate(holder), upstream: 0)
+        defer { gateway.give(place) }
+        guard gateway.take(place) == nil else { return nil }
+        return faults.contains(.tunnels) ? gateway.take(place) : Refusal(.deviceTunnelLimit)
+    }
+
+    private func matches(_ content: [UInt8], _ proof: VerifiedProof?) throws -> Bool {
+        guard let digest = proof?.contentDigest else { return true }
+        let hash = try library.sha256(of: content.span).bytes
+        return digest.matches { _ in hash }
+    }
+
+    private func spend(_ decision: RequestDecision, _ faults: Set<Fault>) throws -> RequestDecision.Step {
+        if faults.contains(.storeLost) { return decision.counter(.storeUnavailable) }
+        if faults.contains(.epochChanged) { return decision.counter(.epochChanged) }
+        if faults.contains(.late) { return decision.counter(.late(highest: .max)) }
+        if faults.contains(.replayed) { return decision.counter(.replayed) }
+        let client = try #require(client)
+        let (device, proof) = (try #require(decision.device), try #require(decision.proof))
+        let acceptance = client.spend(
+            proof.counter, of: device, showing: proof.shown, mode: .strict, epoch: proof.epoch, token: 3)
+        if let refusal = Refusal(acceptance, of: proof.counter) { return .refuse(refusal) }
+        loop.run()
+        guard case .counter(_, let outcome)? = received else { return .refuse(Refusal(.internalError)) }
+        return decision.counter(outcome)
+    }
+
+    // MARK: - Requests
+
+    private func request(_ faults: Set<Fault>) throws -> String {
+        counter += 1
+        let isUpgrade = !faults.isDisjoint(with: [.webSocketMalformed, .webSocketVersion])
+        let path = faults.contains(.pathUnknown) ? "/other" : isUpgrade ? "/chat" : "/records"
+        let method = faults.contains(.method) ? "DELETE" : isUpgrade ? "GET" : "POST"
+        let host =
+            faults.contains(.hostUnknown) ? "b.example" : faults.contains(.otherPort) ? "a.example:444" : "a.example"
+        var lines = ["\(method) \(path) HTTP/1.1", "Host: \(host)"]
+        if faults.contains(.overridingField) { lines.append("X-HTTP-Method-Override: DELETE") }
+        if faults.contains(.fieldName) { lines.append("X_Odd: 1") }
+        if isUpgrade {
+            lines += ["Connection: Upgrade", "Upgrade: websocket"]
+            lines.append("Sec-WebSocket-Version: \(faults.contains(.webSocketVersion) ? 12 : 13)")
+            lines.append(
+                "Sec-WebSocket-Key: \(faults.contains(.webSocketMalformed) ? "x" : "dGhlIHNhbXBsZSBub25jZQ==")")
+        } else {
+            lines.append("Content-Length: \(faults.contains(.declaredLength) ? 11 : 5)")
+        }
+        if !faults.contains(.noProof) { lines += try proof(method, host, path, hasContent: !isUpgrade, faults) }
+        return lines.joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    private func proof(
+        _ method: String, _ host: String, _ path: String, hasContent: Bool, _ faults: Set<Fault>
+    ) throws -> [String] {
+        let target = try #require(RequestTarget(url: "https://\(host)\(path)"))
+        let request = try AttestedRequest(
+            method: method, target: target, content: hasContent ? .bytes(Array("hello".utf8)) : .none)
+        var alterations = ProofAlterations()
+        if faults.contains(.malformedProof) { alterations.corruption = .signatureInput }
+        if faults.contains(.otherKeyID) { alterations.keyID = strangerMaker.keyID.base64 }
+        if faults.contains(.unknownAlgorithm) { alterations.algorithm = "android-attest" }
+        if faults.contains(.challengeForeign) { alterations.nonce = "abc" }
+        if faults.contains(.old) { alterations.createdOffset = -61 }
+        if faults.contains(.incomplete) { alterations.omitted = ["@method"] }
+        let altered = try AlteredProof(
+            request, answering: try freshChallenge(), keyID: maker.keyID, created: WallClock.seconds, alterations,
+            library)
+        let signer =
+            faults.contains(.signatureInvalid) ? strangerMaker : faults.contains(.category) ? plainMaker : maker
+        let assertion = try signer.assertion(counter: counter, clientDataHash: altered.clientDataHash)
+        let fields = try altered.fields(assertion: assertion)
+        var lines = fields.contentDigest.map { ["Content-Digest: \(String(decoding: $0, as: UTF8.self))"] } ?? []
+        lines.append("Signature-Input: \(String(decoding: fields.signatureInput, as: UTF8.self))")
+        lines.append("Signature: \(String(decoding: fields.signature, as: UTF8.self))")
+        return lines
+    }
+
+    private func freshChallenge() throws -> ReceivedChallenge {
+        var output = ByteBuffer(pool: BufferPool())
+        let enforcement = try #require(gateways[nil]?.enforcement)
+        enforcement.challenges.appendField(asking: [], now: UInt64(WallClock.seconds), to: &output)
+        let line = String(decoding: output.copy().dropFirst("Accept-Signature: ".utf8.count).dropLast(2), as: UTF8.self)
+        let bytes = Array(line.utf8)
+        return ReceivedChallenge(try AcceptSignature(parsing: bytes.span), receivedAt: WallClock.seconds)
+    }
+}
