@@ -1,7 +1,5 @@
-internal import EventLoop
 internal import GatewayConfiguration
 internal import Glibc
-internal import Logging
 
 /// The states of files, which show changes without reading the files.
 struct FileMarks: Equatable, Sendable {
@@ -37,37 +35,6 @@ struct FileMarks: Equatable, Sendable {
 
     /// The present states of the same files.
     var renewed: FileMarks { FileMarks(paths) }
-}
-
-/// Reloads when a file of the served generation has changed.
-final class FileWatcher {
-    private let generations: Generations
-    private let loop: Loop
-    private let logger: Logger
-    private var watch: FileWatch?
-    private var timer: LoopTimer?
-
-    init(_ generations: Generations, loop: Loop, _ logger: Logger) {
-        self.generations = generations
-        self.loop = loop
-        self.logger = logger
-        follow()
-    }
-
-    /// Watches the files of the generation that is served now.
-    func follow() {
-        let blueprint = generations.served.blueprint
-        watch = FileWatch(blueprint.files)
-        timer = blueprint.watch.map { interval in
-            LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in look() }
-        }
-    }
-
-    private func look() {
-        guard watch?.shouldRead(generations.served.blueprint.files.renewed) ?? false else { return }
-        logger.notice("a certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
-        generations.reload { _ in }
-    }
 }
 
 /// Decides when changed files are read: once they stay the same between two checks, because certificate and key are

@@ -28,12 +28,6 @@ public final class GatewayProcess {
     /// Reads the configuration again. Called on a separate thread.
     public typealias Source = @Sendable () throws(StartupError) -> Blueprint
 
-    enum Event: Sendable {
-        /// - The number of a worker or of enrolment.
-        case thread(Int, Worker.Report)
-        case loaded(Result<Blueprint, StartupError>)
-    }
-
     private enum Phase {
         case starting
         case serving(FileWatcher, ExpiryWatch)
@@ -47,7 +41,7 @@ public final class GatewayProcess {
     /// Why the process ends without a request to stop; nil otherwise.
     private var failure: StartupError?
     private let loop: Loop
-    private let events: Mailbox<Event>
+    private let events: Mailbox<ProcessEvent>
     private let errorWriter: LogWriter
     private let logger: Logger
     private let audit: AuditLog
@@ -75,7 +69,7 @@ public final class GatewayProcess {
         self.confinement = confinement
         self.file = file
         loop = try Loop()
-        events = try Mailbox<Event>(limit: 4096)
+        events = try Mailbox<ProcessEvent>(limit: 4096)
         let errorWriter = try LogWriter(.standardError)
         self.errorWriter = errorWriter
         let (logger, audit) = ProcessResources.loggers(blueprint, errorWriter)
@@ -234,7 +228,7 @@ public final class GatewayProcess {
 
     // MARK: - Reports
 
-    private func receive(_ event: Event) {
+    private func receive(_ event: ProcessEvent) {
         switch event {
         case .loaded(let result): generations.loaded(result)
         case .thread(let thread, let report):

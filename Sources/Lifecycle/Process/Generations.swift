@@ -26,7 +26,7 @@ final class Generations {
     var onChange: () -> Void = {}
 
     private let source: Source
-    private let events: Mailbox<GatewayProcess.Event>
+    private let events: Mailbox<ProcessEvent>
     private let threads: ServingThreads
     private let listeners: Listeners
     private let names: NameResolution
@@ -39,7 +39,7 @@ final class Generations {
     private var warnings: [String] = []
 
     init(
-        _ first: GenerationOrder, source: @escaping Source, events: Mailbox<GatewayProcess.Event>,
+        _ first: GenerationOrder, source: @escaping Source, events: Mailbox<ProcessEvent>,
         _ threads: ServingThreads, _ listeners: Listeners, _ names: NameResolution, _ manager: ServiceManager,
         _ registry: OpenRegistry, _ logger: Logger
     ) {

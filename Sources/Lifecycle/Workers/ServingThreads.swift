@@ -4,6 +4,13 @@ internal import Gateway
 internal import Glibc
 internal import Logging
 
+/// What the main thread receives from the others.
+enum ProcessEvent: Sendable {
+    /// - The number of a worker or of enrolment.
+    case thread(Int, Worker.Report)
+    case loaded(Result<Blueprint, StartupError>)
+}
+
 /// The threads that serve: the workers, and the enrolment service if this process enrols devices. Used on the main
 /// thread only.
 final class ServingThreads {
@@ -15,10 +22,10 @@ final class ServingThreads {
     private var isEnrolmentRunning = false
     /// The numbers of the threads that have begun to serve, also if they have ended.
     private var begun: Set<Int> = []
-    private let events: Mailbox<GatewayProcess.Event>
+    private let events: Mailbox<ProcessEvent>
     private let logger: Logger
 
-    init(events: Mailbox<GatewayProcess.Event>, logger: Logger) {
+    init(events: Mailbox<ProcessEvent>, logger: Logger) {
         self.events = events
         self.logger = logger
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.thread(worker, report)) }

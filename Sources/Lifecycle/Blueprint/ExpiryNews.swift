@@ -1,29 +1,6 @@
 internal import Cryptography
-internal import EventLoop
-internal import Logging
 internal import TLS
 internal import Upstream
-
-/// Reports once in advance, and once afterwards, that a certificate, revocation list or OCSP response of the served
-/// generation expires.
-final class ExpiryWatch {
-    private var news = ExpiryNews()
-    private let generations: Generations
-    private let logger: Logger
-    private var timer: LoopTimer?
-
-    init(_ generations: Generations, loop: Loop, _ logger: Logger) {
-        self.generations = generations
-        self.logger = logger
-        look()
-        timer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in look() }
-    }
-
-    private func look() {
-        let items = ExpiryNews.items(of: generations.served.blueprint)
-        for line in news.of(items, at: WallClock.seconds) { logger.warning("\(line)") }
-    }
-}
 
 /// What has been reported about expiries. A value without I/O.
 struct ExpiryNews {
