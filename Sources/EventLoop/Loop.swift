@@ -7,13 +7,9 @@ internal import Glibc
 public final class Loop {
     let base: OpaquePointer
     /// The time at which the current event began. Precise enough for deadlines and durations, and read once per event.
-    ///
-    /// Computed, like other frequently read properties here and in `Server`: accesses to a stored property that other
-    /// modules see are checked for exclusivity at run time.
-    public var now: Instant { clock }
-    private var clock = Instant.now
+    public private(set) var now = Instant.now
 
-    func refreshClock() { clock = .now }
+    func refreshClock() { now = .now }
 
     private let time: () -> Instant
 

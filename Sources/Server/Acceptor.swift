@@ -14,8 +14,7 @@ public final class Acceptor {
     /// Connections open now.
     public private(set) var connectionCount = 0
     /// Whether the acceptor is draining: each response then ends its connection.
-    public var isDraining: Bool { endsConnections }
-    private var endsConnections = false
+    public private(set) var isDraining = false
     /// Whether a client may still send the request that may be on its way.
     private(set) var isWindingUp = false
     private var drained: (() -> Void)?
@@ -91,7 +90,7 @@ public final class Acceptor {
         guard isProxied || admits(connection) else { return }  // dropping the connection closes it
         if let refusal = refusalForRoom(on: listener) {
             application.connectionRefused(connection, refusal)
-            if connection.isAdmitted { application.connectionClosed(connection) }
+            if connection.standing >= .admitted { application.connectionClosed(connection) }
             return
         }
         connectionCount += 1
@@ -154,9 +153,12 @@ public final class Acceptor {
     /// Returns whether the application admits one more connection of this client. If so, the application learns when
     /// the connection ends.
     func admits(_ connection: ServerConnection) -> Bool {
-        connection.isAdmitted = application.admits(connection)
-        if !connection.isAdmitted { application.connectionRefused(connection, .sourceLimit) }
-        return connection.isAdmitted
+        guard application.admits(connection) else {
+            application.connectionRefused(connection, .sourceLimit)
+            return false
+        }
+        connection.standing = .admitted
+        return true
     }
 
     // MARK: - Handshakes in flight
@@ -213,13 +215,15 @@ public final class Acceptor {
     }
 
     /// Releases a connection that has closed itself.
-    func remove(_ connection: ServerConnection) {
+    ///
+    /// - Parameter isInHandshake: Whether its handshake was in flight.
+    func remove(_ connection: ServerConnection, isInHandshake: Bool) {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
         listeners[connection.listener].connections -= 1
-        if connection.isInHandshake { leaveHandshake() }
-        if connection.isAdmitted { application.connectionClosed(connection) }
+        if isInHandshake { leaveHandshake() }
+        if connection.standing >= .admitted { application.connectionClosed(connection) }
         reportIfDrained()
     }
 
@@ -248,7 +252,7 @@ public final class Acceptor {
     ///
     /// - Parameter drained: Called once, when the last connection has closed. It replaces an earlier callback.
     public func drain(_ drained: @escaping () -> Void) {
-        endsConnections = true
+        isDraining = true
         isWindingUp = false
         self.drained = drained
         stopListening()
@@ -260,7 +264,7 @@ public final class Acceptor {
     /// HTTP/2 all that arrive before the last GOAWAY. Handshakes are completed. A connection without input closes
     /// after `ConnectionLife.notice`. May be followed by `retire` or `drain`.
     public func windUp() {
-        endsConnections = true
+        isDraining = true
         isWindingUp = true
         stopListening()
         for connection in connections { connection?.windUp() }

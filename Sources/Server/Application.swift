@@ -46,6 +46,21 @@ open class Application {
     open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
 }
 
+/// What an application has granted a connection, step by step.
+public enum ConnectionStanding: Int, Comparable, Sendable {
+    case none
+    /// The application learns when the connection ends.
+    case admitted
+    /// The client has authenticated as the application demands.
+    case known
+    /// The application counts the connection for its client.
+    case counted
+
+    public static func < (left: ConnectionStanding, right: ConnectionStanding) -> Bool {
+        left.rawValue < right.rawValue
+    }
+}
+
 /// The reason why a connection ends without an HTTP answer.
 public enum ConnectionRefusal: Sendable {
     /// The worker has its maximum of connections.

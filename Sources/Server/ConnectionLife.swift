@@ -5,41 +5,49 @@ struct ConnectionLife {
     enum Phase: Equatable {
         case serving
         /// The client was asked to begin no more requests; those on their way are still served.
-        case announced
-        /// The last GOAWAY names the last stream. Requests in flight are completed.
-        case ending
+        ///
+        /// - until: The time after which no request sent before the announcement can be on its way.
+        case announced(until: Instant)
+        /// Requests in flight are completed.
+        ///
+        /// - isNoticeDue: Whether the last GOAWAY, which names the last stream, is still to be sent.
+        case ending(isNoticeDue: Bool)
         /// Everything is sent; what still arrives is discarded until the client closes.
-        case lingering
+        ///
+        /// - discarded: Bytes so far.
+        case lingering(discarded: Int)
     }
 
     private(set) var phase = Phase.serving
-    /// The time after which no request sent before the announcement can be on its way.
-    private(set) var noticeEnd: Instant?
-    /// The last GOAWAY is still to be sent.
-    private var isFinalDue = false
 
     /// An upper bound of a round trip, on slow networks too.
     static let notice = TimeSpan.seconds(1)
 
     /// Whether new requests are served.
-    var takesRequests: Bool { phase == .serving || phase == .announced }
+    var takesRequests: Bool {
+        switch phase {
+        case .serving, .announced: true
+        case .ending, .lingering: false
+        }
+    }
+
+    var isLingering: Bool { if case .lingering = phase { true } else { false } }
+
+    /// The time at which an announced end follows.
+    var noticeEnd: Instant? { if case .announced(let end) = phase { end } else { nil } }
 
     /// Begins the shutdown.
     ///
     /// - Returns: Whether the first GOAWAY has to be sent now.
     mutating func announce(now: Instant) -> Bool {
         guard phase == .serving else { return false }
-        phase = .announced
-        noticeEnd = now + Self.notice
+        phase = .announced(until: now + Self.notice)
         return true
     }
 
     /// Refuses all requests that have not begun.
     mutating func endNow() {
-        guard takesRequests else { return }
-        phase = .ending
-        noticeEnd = nil
-        isFinalDue = true
+        if takesRequests { phase = .ending(isNoticeDue: true) }
     }
 
     mutating func timePassed(now: Instant) {
@@ -49,13 +57,19 @@ struct ConnectionLife {
     /// Returns whether the last GOAWAY has to be sent. Called right before output is written, so that no request can
     /// arrive in between.
     mutating func takeFinalNotice() -> Bool {
-        defer { isFinalDue = false }
-        return isFinalDue
+        guard phase == .ending(isNoticeDue: true) else { return false }
+        phase = .ending(isNoticeDue: false)
+        return true
     }
 
-    mutating func linger() {
-        phase = .lingering
-        noticeEnd = nil
-        isFinalDue = false
+    mutating func linger() { phase = .lingering(discarded: 0) }
+
+    /// Records bytes that were discarded while lingering.
+    ///
+    /// - Returns: All of them so far.
+    mutating func discarded(_ count: Int) -> Int {
+        guard case .lingering(let before) = phase else { return 0 }
+        phase = .lingering(discarded: before + count)
+        return before + count
     }
 }

@@ -14,31 +14,26 @@ open class Exchange {
     public let connection: ServerConnection
     /// The carrier of request and response; set before any method is called.
     final var carrier: ExchangeCarrier?
-    /// The request head: ranges into `headBytes`. This is a copy; the most used values have properties of their own.
-    public final var head: RequestHead { receivedHead }
-    final var receivedHead = RequestHead()
+    /// The request head: ranges into `headBytes`.
+    public internal(set) final var head = RequestHead()
     /// The framing of the request's content.
-    public final var framing: ContentFraming { receivedHead.framing }
+    public final var framing: ContentFraming { head.framing }
     /// The method of the request; nil if no route can admit it.
-    public final var method: Method? { receivedHead.method }
+    public final var method: Method? { head.method }
     /// The method by which a route is chosen: `RequestHead.routedMethod`.
-    public final var routedMethod: Method? { receivedHead.routedMethod }
+    public final var routedMethod: Method? { head.routedMethod }
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
     /// The version of HTTP of the request, also where its head cannot be read.
-    public final var version: HTTPVersion { carrier?.version(of: receivedHead.version) ?? receivedHead.version }
+    public final var version: HTTPVersion { carrier?.version(of: head.version) ?? head.version }
     /// The time at which the head was complete; until then that of its first byte.
-    public final var began: Instant { beganAt }
-    final var beganAt = Instant(nanoseconds: 0)
+    public internal(set) final var began = Instant(nanoseconds: 0)
     /// The status of the response; 0 before its head is sent.
-    public final var status: UInt16 { answeredStatus }
-    private final var answeredStatus: UInt16 = 0
+    public private(set) final var status: UInt16 = 0
     /// Bytes of content received.
-    public final var requestBytes: UInt64 { receivedBytes }
-    final var receivedBytes: UInt64 = 0
+    public internal(set) final var requestBytes: UInt64 = 0
     /// Bytes of content handed to the connection.
-    public final var responseBytes: UInt64 { sentBytes }
-    private final var sentBytes: UInt64 = 0
+    public private(set) final var responseBytes: UInt64 = 0
 
     public init(connection: ServerConnection) {
         self.connection = connection
@@ -95,7 +90,7 @@ open class Exchange {
         precondition(!isAnswered, "a request is answered once")
         let head = OutgoingHead(status: status, content: content, statedLength: statedLength, isLast: isLast)
         guard carrier?.write(head, fields) == true else { return false }
-        answeredStatus = status
+        self.status = status
         return true
     }
 
@@ -104,7 +99,7 @@ open class Exchange {
     /// - Returns: How many bytes were taken. `outputDrained` is called when there is room for more.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
         let taken = carrier?.write(content) ?? 0
-        sentBytes += UInt64(taken)
+        responseBytes += UInt64(taken)
         return taken
     }
 
@@ -146,7 +141,7 @@ open class Exchange {
         guard let tunnel = carrier?.openTunnel(fields) else { return false }
         carrier = tunnel
         // RFC 8441 section 5.
-        answeredStatus = version == .http2 ? 200 : 101
+        status = version == .http2 ? 200 : 101
         headBytes.removeAll()
         return true
     }
@@ -194,9 +189,9 @@ open class Exchange {
 
     final func reset() {
         headBytes.removeAll()
-        answeredStatus = 0
-        receivedBytes = 0
-        sentBytes = 0
+        status = 0
+        requestBytes = 0
+        responseBytes = 0
     }
 }
 

@@ -2,7 +2,8 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 
-/// HTTP/1.1 on a client connection: one request after the other, and one exchange for all of them.
+/// HTTP/1.1 on a client connection: one request after the other, and one exchange for all of them. `MessageCycle` is
+/// its state.
 final class HTTP1Session: ConnectionProtocol {
     private var parser: RequestHeadParser
     private var decoder = ContentDecoder(.none, extensions: .refused)
@@ -10,12 +11,6 @@ final class HTTP1Session: ConnectionProtocol {
     private var exchange: Exchange?
     /// The client's deadlines within a request.
     private var clientTime: ClientTime
-    /// Whether the content of the response in flight is chunked.
-    private var isChunked = false
-    /// Whether the client holds the content back until it receives 100 (Continue) (RFC 9110 section 10.1.1).
-    private var isContentAwaited = false
-    /// Bytes discarded since the connection began to linger.
-    private var lingered = 0
 
     private var settings: ServerSettings { connection.acceptor.settings }
 
@@ -62,7 +57,7 @@ final class HTTP1Session: ConnectionProtocol {
     }
 
     override func closed() {
-        if cycle.phase == .content || cycle.phase == .response, let exchange, exchange.began.nanoseconds != 0 {
+        if cycle.isServing, let exchange, exchange.began.nanoseconds != 0 {
             exchange.abandoned()
             exchange.ended()
         }
@@ -83,7 +78,7 @@ final class HTTP1Session: ConnectionProtocol {
             guard let exchange, !exchange.isAnswered else { return cutOff() }
             if cycle.phase == .head {
                 cycle.headRefused()
-                exchange.beganAt = connection.loop.now
+                exchange.began = connection.loop.now
             }
             cycle.isPersistent = false
             exchange.requestTimedOut()
@@ -115,7 +110,7 @@ final class HTTP1Session: ConnectionProtocol {
 
     // MARK: - Requests
 
-    private var isServing: Bool { connection.isOpen && !connection.isAborted }
+    private var isServing: Bool { connection.isServing }
 
     override func advance() {
         while isServing {
@@ -126,9 +121,9 @@ final class HTTP1Session: ConnectionProtocol {
             case .content:
                 guard let exchange, pushContent(to: exchange) else { return }
             case .lingering:
-                lingered += connection.input.count
+                let discarded = cycle.discarded(connection.input.count)
                 connection.input.removeAll()
-                if lingered > settings.lingerBytes { connection.close(gracefully: false) }
+                if discarded > settings.lingerBytes { connection.close(gracefully: false) }
                 return
             case .response: return
             }
@@ -141,36 +136,31 @@ final class HTTP1Session: ConnectionProtocol {
     private func parseHead() -> Bool {
         let exchange = currentExchange()
         let connection = connection
-        // Swapped out while it changes, so that no dynamic access check remains: docs/decisions, record 0036.
-        var head = RequestHead()
-        swap(&head, &exchange.receivedHead)
-        let outcome = Self.parse(connection.input.readable, by: &parser, into: &head)
-        let (framing, isContentAwaited, isPersistent) = (head.framing, head.expectsContinue, head.isPersistent)
-        swap(&head, &exchange.receivedHead)
+        let outcome = Self.parse(connection.input.readable, by: &parser, into: &exchange.head)
         do throws(MessageFault) {
             switch try outcome.get() {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
-                    exchange.beganAt = connection.loop.now
+                    exchange.began = connection.loop.now
                     connection.setDeadline(connection.loop.now + settings.headTimeout)
                 }
                 return false
             case .complete(let length):
-                self.isContentAwaited = isContentAwaited
-                begin(exchange, headLength: length, framing, isPersistent: isPersistent)
+                begin(exchange, headLength: length)
                 return connection.isOpen
             }
         } catch {
             parser.reset()
             cycle.headRefused()
             connection.input.removeAll()
-            exchange.beganAt = connection.loop.now
+            exchange.began = connection.loop.now
             exchange.requestFaulted(error)
             return false
         }
     }
 
+    /// Returns a result: the bytes of a connection cannot be passed to a call that throws.
     private static func parse(
         _ bytes: Span<UInt8>, by parser: inout RequestHeadParser, into head: inout RequestHead
     ) -> Result<HeadProgress, MessageFault> {
@@ -189,9 +179,10 @@ final class HTTP1Session: ConnectionProtocol {
         return made
     }
 
-    private func begin(_ exchange: Exchange, headLength: Int, _ framing: ContentFraming, isPersistent: Bool) {
-        connection.requestCount += 1
-        exchange.beganAt = connection.loop.now
+    private func begin(_ exchange: Exchange, headLength: Int) {
+        let (framing, isHeldBack) = (exchange.head.framing, exchange.head.expectsContinue)
+        connection.requests += 1
+        exchange.began = connection.loop.now
         guard connection.isClientGood else {
             // A connection does not outlive its certificate. The next handshake fails with the exact alert.
             connection.acceptor.application.connectionRefused(connection, .certificateExpired)
@@ -206,9 +197,9 @@ final class HTTP1Session: ConnectionProtocol {
         decoder = ContentDecoder(framing, extensions: .refused)
         isInputHeld = false
         cycle.headComplete(
-            isPersistent: isPersistent && connection.requestCount < settings.requestsPerConnection
-                && !connection.acceptor.isDraining)
-        if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isContentAwaited) }
+            isPersistent: exchange.head.isPersistent && connection.requests < settings.requestsPerConnection
+                && !connection.acceptor.isDraining, isContentHeldBack: isHeldBack)
+        if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isHeldBack) }
         awaitClient()
         exchange.headReceived()
     }
@@ -222,17 +213,13 @@ final class HTTP1Session: ConnectionProtocol {
         let connection = connection
         do throws(MessageFault) {
             while isServing {
-                // A copy while it is in use: a long access to the property would need exclusivity checks, for it and
-                // for all others.
-                var decoder = decoder
                 // The end needs no input.
                 guard !decoder.isAtEnd else {
                     contentCompleted(exchange)
                     return true
                 }
-                let step = try Self.next(connection.input.readable, by: &decoder).get()
-                self.decoder = decoder
-                switch step {
+                let step = Self.next(connection.input.readable, by: &decoder)
+                switch try step.get() {
                 case .needMore:
                     exchange.contentPaused()
                     return false
@@ -245,8 +232,7 @@ final class HTTP1Session: ConnectionProtocol {
                     if taken > 0 {
                         connection.input.consume(taken)
                         decoder.consumed(taken)
-                        self.decoder = decoder
-                        exchange.receivedBytes += UInt64(taken)
+                        exchange.requestBytes += UInt64(taken)
                         clientTime.contentCame(taken, now: connection.loop.now)
                     }
                     if taken == count { isInputHeld = false }
@@ -266,7 +252,6 @@ final class HTTP1Session: ConnectionProtocol {
         return false
     }
 
-    /// Returns a result: a throwing call would prevent the compiler from inlining the access to the input.
     private static func next(
         _ bytes: Span<UInt8>, by decoder: inout ContentDecoder
     ) -> Result<ContentDecoder.Step, MessageFault> {
@@ -298,7 +283,7 @@ final class HTTP1Session: ConnectionProtocol {
 
     override func outputTaken(_ bytes: Int) {
         if clientTime.responseTaken(bytes, now: connection.loop.now) { awaitClient() }
-        if !cycle.isResponseEnded, cycle.phase == .content || cycle.phase == .response { exchange?.outputDrained() }
+        if !cycle.isResponseEnded, cycle.isServing { exchange?.outputDrained() }
     }
 
     override func outputBlocked(taken bytes: Int) {
@@ -346,7 +331,7 @@ extension HTTP1Session {
         // An answer before the end of the request: the rest is discarded if it is known to be short and certain to
         // come.
         guard let rest = decoder.remaining, rest <= UInt64(settings.lingerBytes) else { return false }
-        return rest == 0 || !isContentAwaited
+        return rest == 0 || cycle.phase != .content(isHeldBack: true)
     }
 
     /// Writes the response head with one access to the buffer.
@@ -355,16 +340,15 @@ extension HTTP1Session {
     func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
         guard let exchange else { return false }
         let isLengthUnknown = head.content == .chunked || head.content == .untilClose
-        let isChunked = isLengthUnknown && exchange.receivedHead.minorVersion >= 1
+        let isChunked = isLengthUnknown && exchange.head.minorVersion >= 1
         let isPersistent = allowsAnotherRequest && isLengthUnknown == isChunked && !head.isLast
         let length = head.length(isAnswerToHead: exchange.method == .head)
         // HTTP/1.0 clients expect the confirmation; for the others persistence is the default (RFC 9112 section 9.3).
         let option: StaticString? =
-            if !isPersistent { "close" } else if exchange.receivedHead.minorVersion == 0 { "keep-alive" } else { nil }
+            if !isPersistent { "close" } else if exchange.head.minorVersion == 0 { "keep-alive" } else { nil }
         let isWritten = Self.write(head.status, length, isChunked, option, to: &connection.output, fields)
         guard isWritten else { return false }
-        self.isChunked = isChunked
-        cycle.isPersistent = isPersistent
+        cycle.responseBegun(isChunked: isChunked, isPersistent: isPersistent)
         return true
     }
 
@@ -388,17 +372,18 @@ extension HTTP1Session {
     }
 
     func write(_ content: Span<UInt8>) -> Int {
-        isChunked ? connection.output.appendChunk(prefixOf: content) : connection.output.appendPrefix(of: content)
+        cycle.response == .begun(isChunked: true)
+            ? connection.output.appendChunk(prefixOf: content) : connection.output.appendPrefix(of: content)
     }
 
     func writeEnd() -> Bool {
-        guard !isChunked || connection.output.appendLastChunk() else { return false }
+        guard cycle.response != .begun(isChunked: true) || connection.output.appendLastChunk() else { return false }
         cycle.responseEnded()
         return true
     }
 
     func writeContinue() {
-        isContentAwaited = false
+        cycle.contentAsked()
         connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
         clientTime.contentWanted(now: connection.loop.now)
         awaitClient()
@@ -408,12 +393,11 @@ extension HTTP1Session {
     ///
     /// - Returns: Nil if the head does not fit; nothing was written.
     func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
-        guard let exchange, cycle.phase == .response, connection.spoken === self else { return nil }
+        guard let exchange, cycle.phase == .response, connection.speaks(self) else { return nil }
         guard Self.write(101, nil, false, nil, to: &connection.output, fields) else { return nil }
         let tunnel = TunnelSession(on: connection, for: exchange)
         self.exchange = nil
-        connection.spoken = tunnel
-        tunnel.began()
+        connection.speak(tunnel)
         return tunnel
     }
 
@@ -428,7 +412,6 @@ extension HTTP1Session {
             exchange.ended()
             exchange.reset()
         }
-        isChunked = false
         isInputHeld = false
         clientTime.reset(now: connection.loop.now)
     }

@@ -11,24 +11,22 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     private let handler: ServerStreamHandler
     /// Every stream object, at the index by which the session knows it; most of them serve nothing.
     private(set) var streams: [RequestStream] = []
-    /// Requests in flight.
-    private var serving = 0
+    private var work: Work
     var life = ConnectionLife()
     /// The deadline of a client that reads nothing of what was written.
     private var outputTime: ClientTime
     /// Indices of streams whose response has moved since the last measurement. Kept for its capacity.
     private var moved: [Int] = []
-    /// Whether there are any. Read more often than the list, which would need an exclusivity check each time.
-    private var hasMoved = false
     /// Indices of streams that have become tunnels, whose clients may have sent bytes before.
     private var openedTunnels: [Int] = []
-    private var hasOpenedTunnels = false
     private var isFaultReported = false
-    /// Bytes discarded since the connection began to linger.
-    private var lingered = 0
 
-    /// The end of the idle time, if no request is in flight.
-    private var idleEnd: Instant
+    private enum Work {
+        /// No request is in flight. The connection then ends at a time.
+        case none(until: Instant)
+        case requests(Int)
+    }
+
     /// The stream whose head has begun, 0 for one that is over, and the deadline of the head.
     private var awaitedHead: (stream: Int32, end: Instant)?
     /// The connection's deadline as it was last set: never later than any wait.
@@ -43,7 +41,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         session = HTTP2Session(
             limits: settings.http2, heads: settings.head, pool: connection.pool, handler: handler)
         outputTime = ClientTime(idle: settings.contentIdleTimeout, rate: settings.contentRate)
-        idleEnd = connection.loop.now + settings.keepAliveTimeout
+        work = .none(until: connection.loop.now + settings.keepAliveTimeout)
         super.init(on: connection)
         handler.owner = self
     }
@@ -51,15 +49,14 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     override func began() {
         outputTime.reset(now: now)
         connection.clearDeadline()
-        wait(until: idleEnd)
-        if let end = connection.identityEnd { wait(until: end) }
-        wait(until: connection.recognitionEnd)
+        awaitNext(now: now)
         if connection.acceptor.isDraining { drain() }
         // The server's preface (RFC 9113 section 3.4): some clients send nothing before it.
         connection.advance()
     }
 
-    override var isIdle: Bool { serving == 0 }
+    override var isIdle: Bool { if case .none = work { true } else { false } }
+    private var requestsInFlight: Int { if case .requests(let count) = work { count } else { 0 } }
 
     override var footprint: Int {
         streams.reduce(session.libraryMemory + streams.count * MemoryCost.stream) {
@@ -97,12 +94,9 @@ final class HTTP2ServerConnection: ConnectionProtocol {
 
     override func advance() {
         let connection = connection
-        if hasOpenedTunnels {
-            hasOpenedTunnels = false
-            while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
-        }
+        while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
         guard !connection.input.isEmpty else { return }
-        guard life.phase != .lingering else { return readOver() }
+        guard !life.isLingering else { return readOver() }
         if let fault = Self.fault(of: connection.input.readable, to: session, now: now) { report(fault) }
         connection.input.removeAll()
         awaitHead()
@@ -115,16 +109,16 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     }
 
     private func readOver() {
-        lingered += connection.input.count
+        let discarded = life.discarded(connection.input.count)
         connection.input.removeAll()
-        if lingered > settings.lingerBytes { connection.close(gracefully: false) }
+        if discarded > settings.lingerBytes { connection.close(gracefully: false) }
     }
 
     /// Writes frames of the session as far as there is room.
     ///
     /// - Returns: Whether there is something to send.
     private func produce() -> Bool {
-        guard life.phase != .lingering else { return false }
+        guard !life.isLingering else { return false }
         if life.takeFinalNotice() { session.drain() }
         do throws(HTTP2Fault) {
             try session.write(into: &connection.output)
@@ -156,26 +150,22 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     private var isOver: Bool {
         switch life.phase {
         case .lingering: false
-        case .ending: session.isFinished || serving == 0 && !session.hasOutput
+        case .ending: session.isFinished || isIdle && !session.hasOutput
         case .serving, .announced: session.isFinished
         }
     }
 
     /// Records that some of a stream's response was written or framed.
     func responseMoved(on stream: RequestStream) {
-        hasMoved = true
         moved.append(stream.place)
     }
 
     func tunnelOpened(_ stream: RequestStream) {
-        hasOpenedTunnels = true
         openedTunnels.append(stream.place)
     }
 
     /// Measures which responses wait for their client, when nothing more can be framed.
     private func measure() {
-        guard hasMoved else { return }
-        hasMoved = false
         while let place = moved.popLast() { wait(until: streams[place].measureResponse(now: now)) }
     }
 
@@ -192,7 +182,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     /// Returns whether the stream may be served. If not, nothing of it was processed, so the client may send it
     /// again.
     func admits(_ stream: RequestStream) -> Bool {
-        if meter.pressure >= .refusesStreams, serving >= Self.streamsUnderPressure {
+        if meter.pressure >= .refusesStreams, requestsInFlight >= Self.streamsUnderPressure {
             meter.budget.count(.streamRefused)
             return false
         }
@@ -211,18 +201,18 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     }
 
     func requestBegan() {
-        serving += 1
+        work = .requests(requestsInFlight + 1)
         connection.acceptor.application.streamBegan(on: connection)
-        connection.requestCount += 1
-        if connection.requestCount >= settings.requestsPerConnection { life.endNow() }
+        connection.requests += 1
+        if connection.requests >= settings.requestsPerConnection { life.endNow() }
     }
 
     func requestEnded() {
-        serving -= 1
         connection.acceptor.application.streamEnded(on: connection)
-        guard serving == 0 else { return }
-        idleEnd = now + settings.keepAliveTimeout
-        wait(until: idleEnd)
+        guard requestsInFlight == 1 else { return work = .requests(requestsInFlight - 1) }
+        let end = now + settings.keepAliveTimeout
+        work = .none(until: end)
+        wait(until: end)
         // What served a burst of requests is not kept for the life of the connection.
         for stream in streams.dropFirst(Self.keptExchanges) { stream.release() }
     }
@@ -261,13 +251,13 @@ final class HTTP2ServerConnection: ConnectionProtocol {
     override func deadlinePassed() {
         deadline = Instant(nanoseconds: .max)
         let now = now
-        if life.phase == .lingering { return connection.close(gracefully: false) }
+        if life.isLingering { return connection.close(gracefully: false) }
         if let end = outputTime.end, end <= now { return cutOff() }
         if let end = connection.identityEnd, end <= now { certificateEnded() }
         guard connection.recognitionEnd > now else { return connection.abort() }
         if let head = awaitedHead, head.end <= now { headOverdue() }
         for stream in streams { wait(until: stream.judge(now: now, isWindowShut: session.isWindowShut)) }
-        if serving == 0, idleEnd <= now { life.endNow() }
+        if case .none(let end) = work, end <= now { life.endNow() }
         life.timePassed(now: now)
         connection.advance()
         guard connection.isOpen else { return }
@@ -276,13 +266,13 @@ final class HTTP2ServerConnection: ConnectionProtocol {
 
     /// Sets the deadline of everything except streams.
     private func awaitNext(now: Instant) {
-        guard life.phase != .lingering else { return }
+        guard !life.isLingering else { return }
         wait(until: outputTime.end)
         if let end = connection.identityEnd, end > now { wait(until: end) }
         wait(until: connection.recognitionEnd)
         wait(until: awaitedHead?.end)
         wait(until: life.noticeEnd)
-        if serving == 0, life.takesRequests { wait(until: idleEnd) }
+        if case .none(let end) = work, life.takesRequests { wait(until: end) }
     }
 
     private func headOverdue() {

@@ -8,11 +8,23 @@ struct MessageCycle {
         /// A request head has begun.
         case head
         /// The head is complete; content may follow.
-        case content
+        ///
+        /// - isHeldBack: Whether the client waits for 100 (Continue) (RFC 9110 section 10.1.1).
+        case content(isHeldBack: Bool)
         /// The request is complete; its response is not.
         case response
         /// Answered; further input is discarded until the client closes.
-        case lingering
+        ///
+        /// - discarded: Bytes so far.
+        case lingering(discarded: Int)
+    }
+
+    /// The response to the request in flight.
+    enum Response: Equatable {
+        /// Its head is not written yet.
+        case none
+        case begun(isChunked: Bool)
+        case ended
     }
 
     enum Conclusion: Equatable {
@@ -26,48 +38,68 @@ struct MessageCycle {
     }
 
     private(set) var phase = Phase.idle
-    private(set) var isResponseEnded = false
+    private(set) var response = Response.none
     /// Whether the response leaves the connection open.
     var isPersistent = true
 
+    var isResponseEnded: Bool { response == .ended }
+
+    /// Whether a request has begun and is not concluded.
+    var isServing: Bool {
+        switch phase {
+        case .content, .response: true
+        case .idle, .head, .lingering: false
+        }
+    }
+
     mutating func headBegun() { phase = .head }
 
-    mutating func headComplete(isPersistent: Bool) {
-        phase = .content
-        isResponseEnded = false
+    mutating func headComplete(isPersistent: Bool, isContentHeldBack: Bool = false) {
+        phase = .content(isHeldBack: isContentHeldBack)
         self.isPersistent = isPersistent
     }
 
+    /// Records that the client was asked for its content.
+    mutating func contentAsked() {
+        if case .content = phase { phase = .content(isHeldBack: false) }
+    }
+
     mutating func contentEnded() { phase = .response }
-    mutating func responseEnded() { isResponseEnded = true }
+
+    mutating func responseBegun(isChunked: Bool, isPersistent: Bool) {
+        response = .begun(isChunked: isChunked)
+        self.isPersistent = isPersistent
+    }
+
+    mutating func responseEnded() { response = .ended }
 
     /// Called if the head cannot be read: nothing that follows it can be.
     mutating func headRefused() {
-        phase = .content
-        isResponseEnded = false
+        phase = .content(isHeldBack: false)
         isPersistent = false
+    }
+
+    /// Records bytes that were discarded while lingering.
+    ///
+    /// - Returns: All of them so far.
+    mutating func discarded(_ count: Int) -> Int {
+        guard case .lingering(let before) = phase else { return 0 }
+        phase = .lingering(discarded: before + count)
+        return before + count
     }
 
     /// Returns what follows, when everything written so far has been sent.
     mutating func conclude() -> Conclusion {
         guard isResponseEnded else { return .unfinished }
-        switch phase {
-        case .content where isPersistent:
-            // Answered early, and the rest of the request is short: it is discarded, and the next request can follow.
-            return .unfinished
-        case .response where isPersistent:
-            isResponseEnded = false
-            phase = .idle
-            return .nextRequest
-        case .response:
-            isResponseEnded = false
-            phase = .lingering
-            return .close
-        default:
+        // Answered early, and the rest of the request is short: it is discarded, and the next request can follow.
+        if isPersistent, case .content = phase { return .unfinished }
+        response = .none
+        guard phase == .response else {
             // Answered early: the rest of the request must not be read as the next one.
-            isResponseEnded = false
-            phase = .lingering
+            phase = .lingering(discarded: 0)
             return .linger
         }
+        phase = isPersistent ? .idle : .lingering(discarded: 0)
+        return isPersistent ? .nextRequest : .close
     }
 }

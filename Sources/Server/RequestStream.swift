@@ -9,28 +9,18 @@ final class RequestStream: HTTP2Stream {
     /// The index among the connection's streams.
     let place: Int
     private(set) var exchange: Exchange?
-    private(set) var phase = Phase.waiting
+    private var phase = Phase.waiting
+    /// The state of the request that is served: replaced when one begins.
+    private var service = Service()
     /// The client's deadlines.
     private var time: ClientTime
-    /// The state of a WebSocket on this stream.
-    private var tunnel = StreamTunnel.none
-    /// Whether some of the content is not taken at present.
-    private var isContentHeld = false
-    /// Whether no more content follows.
-    private var isContentOver = false
     /// Whether `receive(content:)` is running.
     private var isReceiving = false
-    /// Whether the whole response was handed over.
-    private var isComplete = false
-    /// Whether the response was aborted and the exchange was not yet notified.
-    private var isCutOff = false
-    /// Bytes of the response that were framed at the last measurement.
-    private var framed: UInt64 = 0
     /// Whether the connection knows that some of the response was handed over.
     private var isMoved = false
 
     /// The state of the one request that a stream carries.
-    enum Phase: Equatable {
+    private enum Phase: Equatable {
         /// No request has begun.
         case waiting
         /// The head waits for the end of the stream, with the deadline of a head.
@@ -40,6 +30,30 @@ final class RequestStream: HTTP2Stream {
         /// The request is complete. The stream has not ended: the end of a tunnel may still wait for the client to
         /// read.
         case over
+    }
+
+    private struct Service {
+        var content = Content.open
+        var response = Response.open
+        var tunnel = StreamTunnel.none
+        /// Bytes of the response that were framed at the last measurement.
+        var framed: UInt64 = 0
+
+        enum Content {
+            case open
+            /// Some is not taken at present.
+            case held
+            /// No more follows.
+            case over
+        }
+
+        enum Response {
+            case open
+            /// All of it was handed over.
+            case complete
+            /// It was aborted, and the exchange is not notified yet.
+            case cutOff
+        }
     }
 
     /// Whether the exchange serves a request.
@@ -79,14 +93,14 @@ final class RequestStream: HTTP2Stream {
         guard isUnserved else { return }
         guard owner.admits(self) else { return reset(.refusedStream) }
         let exchange = begin()
-        swap(&head, &exchange.receivedHead)
+        swap(&head, &exchange.head)
         swap(&headBytes, &exchange.headBytes)
-        if exchange.receivedHead.framing.hasContent {
-            time.contentBegins(now: exchange.began, isHeldBack: exchange.receivedHead.expectsContinue)
+        if exchange.head.framing.hasContent {
+            time.contentBegins(now: exchange.began, isHeldBack: exchange.head.expectsContinue)
             owner.wait(until: time.end)
         }
-        let isTunnelAsked = exchange.receivedHead.opensWebSocket
-        if isTunnelAsked { tunnel = .asked }
+        let isTunnelAsked = exchange.head.opensWebSocket
+        if isTunnelAsked { service.tunnel = .asked }
         exchange.headReceived()
         // What follows belongs to the tunnel.
         if isTunnelAsked, isServing { exchange.contentEnded() }
@@ -95,13 +109,9 @@ final class RequestStream: HTTP2Stream {
     private func begin() -> Exchange {
         precondition(isUnserved, "a stream carries one request")
         let exchange = currentExchange()
-        exchange.beganAt = owner.now
+        exchange.began = owner.now
         phase = .serving
-        isContentHeld = false
-        isContentOver = false
-        isComplete = false
-        isCutOff = false
-        framed = 0
+        service = Service()
         time.reset(now: owner.now)
         owner.requestBegan()
         return exchange
@@ -119,22 +129,22 @@ final class RequestStream: HTTP2Stream {
     override func receive(content: Span<UInt8>) -> Int {
         guard isServing, let exchange else { return content.count }
         // What the client sends ahead waits within its windows.
-        guard !tunnel.isAsked else { return 0 }
+        guard !service.tunnel.isAsked else { return 0 }
         isReceiving = true
         let taken = exchange.receive(content: content)
         isReceiving = false
-        exchange.receivedBytes += UInt64(taken)
-        guard !tunnel.isOpen else {
+        exchange.requestBytes += UInt64(taken)
+        guard !service.tunnel.isOpen else {
             if taken > 0 { tunnelMoved() }
             return taken
         }
         if taken > 0 { time.contentCame(taken, now: owner.now) }
         if taken < content.count {
             // The upstream is slower than the client; its own timeouts apply.
-            isContentHeld = true
+            service.content = .held
             time.contentHeld(now: owner.now)
-        } else if isContentHeld {
-            isContentHeld = false
+        } else if service.content == .held {
+            service.content = .open
             time.contentWanted(now: owner.now)
         }
         owner.wait(until: time.end)
@@ -146,27 +156,28 @@ final class RequestStream: HTTP2Stream {
     }
 
     override func contentEnded() {
-        isContentOver = true
+        service.content = .over
         time.contentEnded()
-        guard isServing, !tunnel.isAsked else { return }
+        guard isServing, !service.tunnel.isAsked else { return }
         exchange?.contentEnded()
-        if tunnel.isOpen, isServing { tunnelCloses() }
+        if service.tunnel.isOpen, isServing { tunnelCloses() }
     }
 
     override func requestFaulted(_ fault: MessageFault) {
-        guard !tunnel.isOpen else { return tunnelFaulted() }
+        guard !service.tunnel.isOpen else { return tunnelFaulted() }
         guard let exchange = served() else { return }
         // If it was answered already, perhaps within this event, that answer must still reach the client.
-        if !isComplete { exchange.requestFaulted(fault) }
+        if service.response != .complete { exchange.requestFaulted(fault) }
     }
 
     /// Returns the exchange of a request of which nothing more follows, even if its head was incomplete; nil if the
     /// request is complete.
     func served() -> Exchange? {
         time.contentEnded()
-        isContentOver = true
         switch phase {
-        case .serving: return exchange
+        case .serving:
+            service.content = .over
+            return exchange
         case .over: return nil
         case .waiting, .held: break
         }
@@ -175,8 +186,9 @@ final class RequestStream: HTTP2Stream {
             return nil
         }
         let exchange = begin()
+        service.content = .over
         // What there is of the head is not trustworthy.
-        exchange.receivedHead = RequestHead(unreadable: head)
+        exchange.head = RequestHead(unreadable: head)
         return exchange
     }
 
@@ -199,11 +211,11 @@ final class RequestStream: HTTP2Stream {
     }
 
     func writeEnd() -> Bool {
-        isComplete = true
+        service.response = .complete
         sendEnd()
         // There may be no window.
         responseMoved()
-        if tunnel.isOpen { tunnelCloses() }
+        if service.tunnel.isOpen { tunnelCloses() }
         return true
     }
 
@@ -219,7 +231,7 @@ final class RequestStream: HTTP2Stream {
         let connection = owner.connection
         connection.advancingLater {
             contentWanted()
-            if !isReceiving, isServing, !isContentHeld, !isContentOver { exchange?.contentPaused() }
+            if !isReceiving, isServing, service.content == .open { exchange?.contentPaused() }
         }
         // Windows open again only when WINDOW_UPDATE is written.
         if !isReceiving { connection.advance() }
@@ -232,25 +244,25 @@ final class RequestStream: HTTP2Stream {
 
     /// Resets the stream: the response cannot be completed.
     func abort() {
-        isCutOff = true
+        service.response = .cutOff
         // RFC 8441 section 5: the equivalent of a TCP reset.
-        reset(tunnel.isOpen ? .cancel : .internalError)
+        reset(service.tunnel.isOpen ? .cancel : .internalError)
     }
 
     override func outputDrained() {
         responseMoved()
-        if isServing, !isComplete { exchange?.outputDrained() }
+        if isServing, service.response != .complete { exchange?.outputDrained() }
     }
 
     // MARK: - The end
 
     override func abandoned(_ code: HTTP2ErrorCode) {
-        isCutOff = true
+        service.response = .cutOff
     }
 
     override func ended() {
         if isServing, let exchange {
-            if isCutOff { exchange.abandoned() }
+            if service.response == .cutOff { exchange.abandoned() }
             conclude(exchange)
         }
         phase = .waiting
@@ -261,7 +273,7 @@ final class RequestStream: HTTP2Stream {
         exchange.ended()
         exchange.reset()
         phase = .over
-        tunnel = .none
+        service = Service()
         owner.requestEnded()
     }
 }
@@ -280,9 +292,9 @@ extension RequestStream {
     func measureResponse(now: Instant) -> Instant? {
         isMoved = false
         guard isServing, let exchange else { return nil }
-        let bytes = Int(exchange.responseBytes - UInt64(unframed) - framed)
-        framed += UInt64(bytes)
-        if bytes > 0, tunnel.isOpen { tunnelMoved() }
+        let bytes = Int(exchange.responseBytes - UInt64(unframed) - service.framed)
+        service.framed += UInt64(bytes)
+        if bytes > 0, service.tunnel.isOpen { tunnelMoved() }
         // The end is framed only while the stream's window is open.
         if unframed == 0, !isEndUnframed {
             _ = time.responseTaken(bytes, now: now)
@@ -304,8 +316,8 @@ extension RequestStream {
             headOverdue()
             return nil
         }
-        guard isServing, let exchange, !isCutOff else { return nil }
-        guard !tunnel.isOpen else { return judgeTunnel(now: now) }
+        guard isServing, let exchange, service.response != .cutOff else { return nil }
+        guard !service.tunnel.isOpen else { return judgeTunnel(now: now) }
         guard let end = measureResponse(now: now), end <= now else { return time.end }
         guard time.debt == .response || exchange.isAnswered || !isWindowShut else {
             // The wait is not for the client of this stream.
@@ -332,7 +344,7 @@ extension RequestStream {
 
     /// Cuts off an overdue client that was answered already: no other answer is possible.
     func cutOff(_ debt: ClientDebt) {
-        guard isServing, let exchange, !isCutOff else { return }
+        guard isServing, let exchange, service.response != .cutOff else { return }
         if exchange.isAnswered { exchange.cutOff(debt) }
         abort()
     }
@@ -350,10 +362,10 @@ extension RequestStream {
     ///
     /// - Returns: False if the head does not fit; nothing was sent.
     func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> Bool {
-        guard isServing, tunnel.isAsked, sendHead(200, endsStream: false, fields: fields) else { return false }
+        guard isServing, service.tunnel.isAsked, sendHead(200, endsStream: false, fields: fields) else { return false }
         outlastsResponse = true
         let settings = owner.settings
-        tunnel = .open(
+        service.tunnel = .open(
             TunnelTime(
                 idle: settings.tunnelIdleTimeout, life: settings.tunnelLife,
                 certificateEnd: owner.connection.identityEnd, now: owner.now))
@@ -365,10 +377,10 @@ extension RequestStream {
 
     /// Processes what the client has sent ahead.
     func tunnelBegins() {
-        guard isServing, tunnel.isOpen else { return }
-        let wasOver = isContentOver
+        guard isServing, service.tunnel.isOpen else { return }
+        let wasOver = service.content == .over
         contentWanted()
-        guard wasOver, isServing, tunnel.isOpen else { return }
+        guard wasOver, isServing, service.tunnel.isOpen else { return }
         exchange?.contentEnded()
         tunnelCloses()
     }
@@ -387,9 +399,9 @@ extension RequestStream {
     }
 
     private func awaitTunnel(_ change: (inout TunnelTime) -> Void) {
-        guard case .open(var time) = tunnel else { return }
+        guard case .open(var time) = service.tunnel else { return }
         change(&time)
-        tunnel = .open(time)
+        service.tunnel = .open(time)
         owner.wait(until: time.end)
     }
 
@@ -398,7 +410,7 @@ extension RequestStream {
     /// - Returns: The deadline of the tunnel or its client.
     private func judgeTunnel(now: Instant) -> Instant? {
         let clientEnd = measureResponse(now: now)
-        guard let exchange, case .open(let tunnelTime) = tunnel else { return nil }
+        guard let exchange, case .open(let tunnelTime) = service.tunnel else { return nil }
         if let clientEnd, clientEnd <= now {
             cutOff(.response)
             return nil
@@ -417,7 +429,7 @@ extension RequestStream {
 
     /// Ends the tunnel, both sides in order where that is possible.
     func finishTunnel() {
-        guard isServing, tunnel.isOpen, let exchange else { return }
+        guard isServing, service.tunnel.isOpen, let exchange else { return }
         outlastsResponse = false
         if isEnded {
             reset(.noError)
@@ -436,7 +448,7 @@ extension RequestStream {
 
     /// Resets the stream after input that a tunnel cannot have.
     private func tunnelFaulted() {
-        isCutOff = true
+        service.response = .cutOff
         reset(.protocolError)
     }
 }

@@ -5,6 +5,10 @@ public import TLS
 /// A client connection: its socket, TLS or none, and the client's identity. Its application protocol is a
 /// `ConnectionProtocol`.
 ///
+///     header ─> handshake ─> speaking ─> closed
+///        │          └─> refused ──────────┘
+///        └────────────────────────────────┘
+///
 /// Owned by the `Acceptor` until it closes. Holds at most one block of input and one of output, and none while idle.
 /// Bytes are read only while they are taken, so TCP stops a client that sends faster than its upstream reads.
 ///
@@ -12,91 +16,85 @@ public import TLS
 /// answers, until nothing more can be done. Code below `advance` does not write to the socket, and a nested `advance`
 /// has no effect.
 public final class ServerConnection: SocketHandler {
+    private enum Phase {
+        /// The header of a trusted proxy must come first.
+        case header
+        /// Also of a connection without TLS, until it starts.
+        case handshake
+        /// The handshake has failed, and the client has not yet read the alert.
+        ///
+        /// - discarded: Bytes that it has sent since.
+        case refused(discarded: Int)
+        case speaking(ConnectionProtocol)
+        case closed
+
+        var isHandshake: Bool {
+            switch self {
+            case .header, .handshake: true
+            case .refused, .speaking, .closed: false
+            }
+        }
+    }
+
+    /// The work that an event has begun.
+    private enum Turn {
+        case none
+        /// `readable` is running, which checks itself for more input.
+        case receiving
+        /// `advance` is running.
+        case advancing
+        /// It was aborted below `advance`, where buffers are in use: it closes at the end of `advance`.
+        case aborting
+
+        var isAdvancing: Bool { self == .advancing || self == .aborting }
+    }
+
+    /// The reasons for which nothing is read.
+    private struct Pause: OptionSet {
+        let rawValue: UInt8
+
+        /// Memory is short.
+        static let memory = Pause(rawValue: 1)
+        /// TLS has to write (a key update) before it can read.
+        static let writing = Pause(rawValue: 2)
+    }
+
+    private var phase: Phase
+    private var turn = Turn.none
+    public internal(set) var standing = ConnectionStanding.none
+    private var pauses: Pause = []
+    /// Nil until the handshake is complete, and without TLS.
+    private var client: HandshakeResult?
+
     /// Effective client address, used for limits, logs and upstreams: the client's address; of a connection that a
     /// trusted proxy relays, the one that its header names, as soon as it is read.
     public private(set) var peer: SocketAddress
-    /// Whether the peer is a trusted proxy whose header must come first.
-    private var awaitsProxyHeader: Bool
-    /// Whether the application has admitted the connection, and learns when it ends.
-    var isAdmitted = false
     let acceptor: Acceptor
     /// The index of its listener, in the order in which the acceptor listens.
     public let listener: Int
     var slot = 0
     /// The number of the connection: the acceptor counts them.
     var number: UInt64 = 0
-    /// Whether the client has authenticated as the application demands; set by the application.
-    public var isKnown = false
-    /// Whether the application counts the connection for its client.
-    public var isCountedForClient = false
-    /// The time by which the application has to recognize a client with a self-signed certificate.
-    private(set) var recognitionEnd = Instant(nanoseconds: .max)
+    private let accepted: Instant
     /// Bytes of memory reported to the meter, without the blocks of buffers.
     private var accounted = 0
-    /// Whether reading is paused because memory is short.
-    private(set) var isPaused = false
 
     let transport: Transport
     /// Bytes received and not yet processed.
     var input: ByteBuffer
     /// Bytes to send.
     var output: ByteBuffer
-    /// The application protocol; nil during the handshake and after the end.
-    var spoken: ConnectionProtocol?
-    private(set) var isInHandshake = true
-    /// Whether the handshake has failed and the client has not yet read the alert.
-    private(set) var isRefused = false
-    /// Bytes that a refused client has sent since.
-    private var discarded = 0
-
-    /// The client's certificate, after the handshake. Nil without TLS.
-    public var identity: ClientIdentity? { verifiedIdentity }
-    private var verifiedIdentity: ClientIdentity?
-    /// The end of the client's certificate.
-    private(set) var identityEnd: Instant?
-    /// The bytes of `serverName` after the handshake: every request needs them.
-    private var servedName: [UInt8]?
-    private var handshakeBegan: Instant?
-    private var handshakeEnded: Instant?
     /// Requests begun on this connection.
-    public var requests: Int { requestCount }
-    var requestCount = 0
-
-    /// The key of the client's certificate, for counting alone: each process seeds Swift's hashing differently. Nil
-    /// before the end of the handshake, and without TLS.
-    public var clientKey: Int? { verifiedIdentity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } }
-
-    /// The holder of the connection: the client's key. It is the address while the key is unknown, or self-signed and
-    /// not yet recognized.
-    var holder: Int { (recognitionEnd.nanoseconds == .max ? clientKey : nil) ?? peer.block.hashValue }
-
+    public internal(set) var requests = 0
     /// What the application keeps for all requests on this connection.
     public var memory: ConnectionMemory?
-
-    /// Whether the handshake was reported already, with an earlier request.
-    public var wasHandshakeReported: Bool {
-        get { isHandshakeReported }
-        set { isHandshakeReported = newValue }
-    }
-    private var isHandshakeReported = false
     /// Whether the connection ends because its client is no longer admitted.
     public internal(set) var isBarred = false
-    /// Whether the worker or the connection's generation is ending.
-    public var isEnding: Bool { acceptor.isDraining }
-
-    /// Whether TLS has to write (a key update) before it can read.
-    private var isReadWaitingToWrite = false
-    private var isAdvancing = false
     /// Whether the connection is advanced at the end of the loop's turn.
     var isAdvanceScheduled = false
-    /// Whether `readable` is running, which checks itself for more input.
-    private(set) var isReceiving = false
-    /// Whether it was aborted below `advance`, where buffers are in use: it closes at the end of `advance`.
-    var isAborted = false
+
     /// The maximum of reads in one event, before other connections have their turn.
     private static let readsPerEvent = 4
-
-    var pool: BufferPool { acceptor.pool }
 
     /// - Parameters:
     ///   - tls: Nil for a connection without TLS.
@@ -114,25 +112,41 @@ public final class ServerConnection: SocketHandler {
         self.acceptor = acceptor
         self.listener = listener
         self.peer = peer
-        awaitsProxyHeader = isProxied
+        phase = isProxied ? .header : .handshake
+        accepted = acceptor.loop.now
         input = ByteBuffer(pool: acceptor.pool)
         output = ByteBuffer(pool: acceptor.pool)
         super.init(loop: acceptor.loop, socket: socket)
     }
 
-    /// Records that the application knows the client of a self-signed certificate.
-    public func recognize() { recognitionEnd = Instant(nanoseconds: .max) }
-
-    /// The time for a client with a self-signed certificate to be recognized.
-    private static let recognitionTime = TimeSpan.seconds(5)
-
     func start() {
         accountFor(transport.isPlain ? 0 : MemoryCost.handshake)
         if transport.isPlain { return beginSpeaking() }
-        handshakeBegan = loop.now
-        setDeadline(loop.now + acceptor.settings.handshakeTimeout)
+        setDeadline(accepted + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
+
+    /// The application protocol; nil before, and after the end.
+    private var spoken: ConnectionProtocol? { if case .speaking(let spoken) = phase { spoken } else { nil } }
+
+    /// Whether an application protocol is the one that is spoken.
+    func speaks(_ candidate: ConnectionProtocol) -> Bool { spoken === candidate }
+
+    /// Continues with another application protocol.
+    func speak(_ next: ConnectionProtocol) {
+        guard case .speaking = phase else { return }
+        phase = .speaking(next)
+        next.began()
+    }
+
+    var isInHandshake: Bool { phase.isHandshake }
+    /// Whether the handshake has failed and the client has not yet read the alert.
+    var isRefused: Bool { if case .refused = phase { true } else { false } }
+    /// Whether it is open and stays so.
+    var isServing: Bool { isOpen && turn != .aborting }
+    /// Whether the worker or the connection's generation is ending.
+    public var isEnding: Bool { acceptor.isDraining }
+    var pool: BufferPool { acceptor.pool }
 
     // MARK: - Memory
 
@@ -147,23 +161,34 @@ public final class ServerConnection: SocketHandler {
     /// Bytes of memory that the connection holds.
     var footprint: Int { accounted + input.footprint + output.footprint + (spoken?.footprint ?? 0) }
 
+    /// Whether reading is paused because memory is short.
+    var isPaused: Bool { pauses.contains(.memory) }
+
     /// Stops reading, or reads again.
     func pause(_ isPaused: Bool) {
-        guard isPaused != self.isPaused, !isInHandshake, !isRefused else { return }
-        self.isPaused = isPaused
-        if isPaused { wantRead(false) } else { advanceWhenTurnEnds() }
+        guard isPaused != self.isPaused, case .speaking = phase else { return }
+        if isPaused {
+            pauses.insert(.memory)
+            wantRead(false)
+        } else {
+            pauses.remove(.memory)
+            advanceWhenTurnEnds()
+        }
     }
 
     // MARK: - Events
 
     public override func readable() {
         guard !isPaused else { return wantRead(false) }
-        guard !isRefused else { return discardInput() }
-        if isInHandshake {
-            guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }
+        switch phase {
+        case .header: guard receiveProxyHeader(), handshake() else { return }
+        case .handshake: guard handshake() else { return }
+        case .refused: return discardInput()
+        case .speaking: break
+        case .closed: return
         }
-        isReceiving = true
-        defer { isReceiving = false }
+        turn = .receiving
+        defer { turn = .none }
         for _ in 0..<Self.readsPerEvent {
             guard isOpen, receive() else { return }
         }
@@ -172,27 +197,32 @@ public final class ServerConnection: SocketHandler {
     }
 
     public override func writable() {
-        guard !isRefused else { return wantWrite(false) }
-        guard !isInHandshake else {
-            // A request may have arrived with the last message of the handshake.
-            if handshake() { readAgain() }
-            return
-        }
-        wantWrite(false)
-        advance()
-        if isReadWaitingToWrite, isOpen {
-            isReadWaitingToWrite = false
-            readAgain()
+        switch phase {
+        case .refused, .closed: wantWrite(false)
+        // A request may have arrived with the last message of the handshake.
+        case .header, .handshake: if handshake() { readAgain() }
+        case .speaking:
+            wantWrite(false)
+            advance()
+            if pauses.contains(.writing), isOpen {
+                pauses.remove(.writing)
+                readAgain()
+            }
         }
     }
 
     public override func deadlinePassed() {
-        guard !isRefused else { return close(gracefully: false) }
-        guard isInHandshake else {
-            spoken?.deadlinePassed()
-            return
+        switch phase {
+        case .header: refuse(late: .proxyHeader(.late))
+        case .handshake: refuse(late: .handshakeTimeout)
+        case .refused: close(gracefully: false)
+        case .speaking(let spoken): spoken.deadlinePassed()
+        case .closed: break
         }
-        acceptor.application.connectionRefused(self, awaitsProxyHeader ? .proxyHeader(.late) : .handshakeTimeout)
+    }
+
+    private func refuse(late refusal: ConnectionRefusal) {
+        acceptor.application.connectionRefused(self, refusal)
         abort()
     }
 
@@ -215,7 +245,7 @@ public final class ServerConnection: SocketHandler {
             input.releaseIfEmpty()
             return false
         case .wantWrite:
-            isReadWaitingToWrite = true
+            pauses.insert(.writing)
             wantWrite(true)
             // Input in the socket cannot be read until then: it must not wake the loop again and again.
             wantRead(false)
@@ -260,7 +290,7 @@ extension ServerConnection {
         }
         guard let header else { return false }
         input.removeAll()
-        awaitsProxyHeader = false
+        phase = .handshake
         if let source = header.source { peer = source }
         acceptor.application.proxyHeaderRead(self, hasSource: header.source != nil)
         guard acceptor.admits(self) else {
@@ -290,11 +320,46 @@ extension ServerConnection {
     }
 
     /// That host, if it is one of the listener's hosts; nil if the listener's own rules apply.
-    public var servedHost: [UInt8]? { servedName.flatMap { hosts?.hasHost($0.span) == true ? $0 : nil } }
+    public var servedHost: [UInt8]? { client?.serverName.flatMap { hosts?.hasHost($0.span) == true ? $0 : nil } }
+
+    /// The client's certificate, after the handshake. Nil without TLS.
+    public var identity: ClientIdentity? { client?.identity }
+
+    /// The key of the client's certificate, for counting alone: each process seeds Swift's hashing differently. Nil
+    /// before the end of the handshake, and without TLS.
+    public var clientKey: Int? { identity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } }
+
+    /// The holder of the connection: the client's key. It is the address while the key is unknown, or self-signed and
+    /// not yet recognized.
+    var holder: Int { (recognitionEnd.nanoseconds == .max ? clientKey : nil) ?? peer.block.hashValue }
+
+    /// The end of the client's certificate.
+    var identityEnd: Instant? { client?.identityEnd }
+    /// The time by which the application has to recognize a client with a self-signed certificate.
+    var recognitionEnd: Instant { client?.recognitionEnd ?? Instant(nanoseconds: .max) }
+
+    /// Records that the application knows the client of a self-signed certificate.
+    public func recognize() { client?.recognitionEnd = Instant(nanoseconds: .max) }
+
+    /// Whether the client has authenticated as the application demands.
+    public var isKnown: Bool { standing >= .known }
+
+    /// Records that the client has authenticated as the application demands.
+    public func authenticated() { standing = max(standing, .known) }
+
+    /// Records that the application counts the connection for its client.
+    public func countedForClient() { standing = .counted }
 
     /// The duration of the TLS handshake since the connection was accepted, including the client's part; so far,
     /// while it is in flight. Nil without a handshake.
-    public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }
+    public var handshakeDuration: TimeSpan? { transport.isPlain ? nil : client?.duration ?? .now - accepted }
+
+    /// Returns the duration of the handshake, once.
+    public func takeHandshakeDuration() -> TimeSpan? {
+        guard client?.isReported == false else { return nil }
+        client?.isReported = true
+        return client?.duration
+    }
 
     /// Returns whether a request for a host may use this connection (RFC 9110 section 7.4). Certificate and client
     /// were judged by the rules of the host in the handshake, so it must be the same. If the handshake named none,
@@ -302,7 +367,7 @@ extension ServerConnection {
     ///
     /// - Parameter host: The host without a port, in any case.
     public func serves(host: Span<UInt8>) -> Bool {
-        if let servedName { return host.equals(lowercase: servedName) }
+        if let name = client?.serverName { return host.equals(lowercase: name) }
         return !(hosts?.hasHost(host) ?? false)
     }
 
@@ -313,10 +378,8 @@ extension ServerConnection {
         guard case .tls(let stream) = transport else { return true }
         switch stream.handshake() {
         case .done:
-            handshakeEnded = .now
-            verifiedIdentity = stream.clientIdentity
-            servedName = stream.serverName?.bytes
-            guard verifiedIdentity != nil || !demandsIdentity else {
+            client = HandshakeResult(stream, since: accepted, now: loop.now)
+            guard identity != nil || !demandsIdentity else {
                 // Cannot happen while certificates are required. If it did, the client must not pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
                 abort()
@@ -356,8 +419,7 @@ extension ServerConnection {
     /// have sent more; HTTP/2 clients do so immediately. Closing with unread input would reset the connection, and
     /// could destroy the alert on its way.
     private func refuse() {
-        isRefused = true
-        isInHandshake = false
+        phase = .refused(discarded: 0)
         acceptor.leaveHandshake()
         wantWrite(false)
         wantRead(true)
@@ -371,9 +433,10 @@ extension ServerConnection {
         while true {
             switch Transport.plain.read(from: self, into: &input) {
             case .done(let count):
-                discarded += count
                 input.removeAll()
-                if discarded > acceptor.settings.lingerBytes { return close(gracefully: false) }
+                guard case .refused(let discarded) = phase else { return }
+                phase = .refused(discarded: discarded + count)
+                if discarded + count > acceptor.settings.lingerBytes { return close(gracefully: false) }
             case .wantRead: return input.releaseIfEmpty()
             case .wantWrite, .endOfStream, .failed: return close(gracefully: false)
             }
@@ -382,16 +445,8 @@ extension ServerConnection {
 
     /// Starts the application protocol: the client is known.
     private func beginSpeaking() {
-        isInHandshake = false
         accountFor(transport.isPlain ? 0 : MemoryCost.connection)
         wantRead(true)
-        if let verifiedIdentity {
-            if verifiedIdentity.kind == .selfSigned { recognitionEnd = loop.now + Self.recognitionTime }
-            // The clock of certificates has whole seconds, so add one. A longer time than a month makes no
-            // difference.
-            let left = min(max(0, verifiedIdentity.notAfter - WallClock.seconds), 30 * 86_400) + 1
-            identityEnd = loop.now + .seconds(left)
-        }
         let chosen: ConnectionProtocol
         switch applicationProtocol {
         case .http11: chosen = HTTP1Session(on: self)
@@ -400,7 +455,7 @@ extension ServerConnection {
             acceptor.application.connectionRefused(self, .handshake(.tls("the client offered no protocol (ALPN)")))
             return close(gracefully: false)
         }
-        spoken = chosen
+        phase = .speaking(chosen)
         chosen.began()
     }
 
@@ -418,8 +473,8 @@ extension ServerConnection {
     /// Whether the client's certificate is still valid. A connection does not outlive it; the next handshake reports
     /// the reason.
     var isClientGood: Bool {
-        guard let verifiedIdentity else { return !demandsIdentity }
-        return verifiedIdentity.notAfter > WallClock.seconds
+        guard let identity else { return !demandsIdentity }
+        return identity.notAfter > WallClock.seconds
     }
 }
 
@@ -427,24 +482,31 @@ extension ServerConnection {
 extension ServerConnection {
     /// Processes input, answers and sends until nothing more can be done.
     func advance() {
-        guard !isAdvancing, isOpen, var speaking = spoken else { return }
-        isAdvancing = true
+        guard !turn.isAdvancing, isOpen, case .speaking(var speaking) = phase else { return }
+        let outer = turn
+        turn = .advancing
         var isAgain = true
-        while isAgain, isOpen, !isAborted {
+        while isAgain, isServing {
             speaking.advance()
-            isAgain = !isAborted && flush(speaking)
+            isAgain = turn != .aborting && flush(speaking)
             // Read each time, because a request may have become a tunnel.
             if let spoken, spoken !== speaking { speaking = spoken }
         }
-        isAdvancing = false
-        if isAborted { close(gracefully: false) }
+        endTurn(outer)
         guard isOpen else { return }
         input.releaseIfEmpty()
-        let wantsInput = !isReadWaitingToWrite && !isPaused && speaking.wantsInput
+        let wantsInput = pauses.isEmpty && speaking.wantsInput
         wantRead(wantsInput)
         // An `advance` in another event may have made room for data that OpenSSL holds, for which the socket does not
         // become readable.
-        if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
+        if outer != .receiving, wantsInput, transport.hasBufferedInput { readAgain() }
+    }
+
+    /// Continues with the work around `advance`, or closes what was aborted meanwhile.
+    private func endTurn(_ outer: Turn) {
+        let isAborted = turn == .aborting
+        turn = outer
+        if isAborted { close(gracefully: false) }
     }
 
     /// Advances the connection at the end of the loop's turn: the result of many events then leaves in one write, in
@@ -455,12 +517,13 @@ extension ServerConnection {
         acceptor.advanceWhenTurnEnds(self)
     }
 
-    /// Runs `body` without advancing or closing the connection; the caller advances it afterwards.
+    /// Runs `body` without advancing or closing the connection meanwhile; the caller advances it afterwards.
     func advancingLater(_ body: () -> Void) {
-        guard !isAdvancing else { return body() }
-        isAdvancing = true
+        guard !turn.isAdvancing else { return body() }
+        let outer = turn
+        turn = .advancing
         body()
-        isAdvancing = false
+        endTurn(outer)
     }
 
     /// Sends the output.
@@ -472,7 +535,7 @@ extension ServerConnection {
         case .all:
             // There was no output.
             guard taken > 0 else { break }
-            wantWrite(isReadWaitingToWrite)
+            wantWrite(pauses.contains(.writing))
             spoken.outputTaken(taken)
             if !output.isEmpty { return true }
         case .wantWrite:
@@ -491,19 +554,26 @@ extension ServerConnection {
 
     /// Ends the connection immediately; the client notices that it was cut off.
     public func abort() {
-        if isAdvancing { isAborted = true } else { close(gracefully: false) }
+        if turn.isAdvancing { turn = .aborting } else { close(gracefully: false) }
     }
 
     /// Completes what is in flight and begins nothing new.
     func drain() {
-        guard !isRefused else { return close(gracefully: false) }
-        if isInHandshake { closeGracefully() } else { spoken?.drain() }
+        switch phase {
+        case .header, .handshake: closeGracefully()
+        case .refused: close(gracefully: false)
+        case .speaking(let spoken): spoken.drain()
+        case .closed: break
+        }
     }
 
     /// Drains, but completes a handshake in flight and serves what the client may be sending right now.
     func windUp() {
-        guard !isRefused else { return close(gracefully: false) }
-        spoken?.windUp()
+        switch phase {
+        case .refused: close(gracefully: false)
+        case .speaking(let spoken): spoken.windUp()
+        case .header, .handshake, .closed: break
+        }
     }
 
     /// Whether no request is in flight.
@@ -526,21 +596,12 @@ extension ServerConnection {
         guard isOpen else { return }
         if gracefully { transport.sendCloseNotify() }
         close()
-        spoken?.closed()
-        spoken = nil
+        let last = phase
+        if case .speaking(let spoken) = last { spoken.closed() }
+        phase = .closed
         input.removeAll()
         output.removeAll()
         accountFor(0)
-        acceptor.remove(self)
+        acceptor.remove(self, isInHandshake: last.isHandshake)
     }
-}
-
-/// Estimates of the bytes that a client connection takes without the blocks of its buffers and the memory of nghttp2:
-/// mostly OpenSSL's. The measured resident memory corrects them.
-enum MemoryCost {
-    /// During a TLS handshake.
-    static let handshake = 48 * 1024
-    static let connection = 24 * 1024
-    /// A stream of HTTP/2 and its exchange.
-    static let stream = 4 * 1024
 }

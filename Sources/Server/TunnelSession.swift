@@ -12,13 +12,25 @@ final class TunnelSession: ConnectionProtocol {
     private var time: TunnelTime
     /// Only for what the client has to read: it may be silent as long as the tunnel may be idle.
     private var clientTime: ClientTime
-    /// Whether the client has ended its side.
-    private var isInputOver = false
-    /// Whether the service has ended its side.
-    private var isOutputOver = false
-    /// Whether the client was notified of that.
-    private var isOutputShut = false
-    private var isFinished = false
+    private var phase = Phase.open(.open, .open)
+
+    private enum Phase {
+        case open(ClientSide, ServiceSide)
+        case finished
+    }
+
+    private enum ClientSide {
+        case open
+        /// The client has ended its side.
+        case ended
+    }
+
+    private enum ServiceSide {
+        case open
+        /// The service has ended its side; the client is not notified yet.
+        case ending
+        case ended
+    }
 
     init(on connection: ServerConnection, for exchange: Exchange) {
         self.exchange = exchange
@@ -40,10 +52,12 @@ final class TunnelSession: ConnectionProtocol {
 
     // MARK: - From the client
 
-    override var wantsInput: Bool { !isInputHeld && !isInputOver }
+    override var wantsInput: Bool {
+        if !isInputHeld, case .open(.open, _) = phase { true } else { false }
+    }
 
     override func advance() {
-        while connection.isOpen, !connection.isAborted, !isInputHeld, !connection.input.isEmpty {
+        while connection.isServing, !isInputHeld, !connection.input.isEmpty {
             // Set before the call: an exchange that can forward the bytes immediately resumes the input within the
             // call.
             isInputHeld = true
@@ -52,7 +66,7 @@ final class TunnelSession: ConnectionProtocol {
             guard connection.isOpen else { return }
             if taken > 0 {
                 connection.input.consume(taken)
-                exchange.receivedBytes += UInt64(taken)
+                exchange.requestBytes += UInt64(taken)
                 moved()
             }
             if taken == count { isInputHeld = false }
@@ -70,12 +84,12 @@ final class TunnelSession: ConnectionProtocol {
 
     override func inputEnded(isOrderly: Bool) {
         // Nothing is read while input is held, so everything received before was forwarded.
-        guard isOrderly else { return connection.close(gracefully: false) }
-        isInputOver = true
+        guard isOrderly, case .open(_, let service) = phase else { return connection.close(gracefully: false) }
+        phase = .open(.ended, service)
         connection.wantRead(false)
         exchange.contentEnded()
-        guard !isFinished, connection.isOpen else { return }
-        if isOutputShut { finish() } else { beginClosing() }
+        guard connection.isOpen, case .open(_, let service) = phase else { return }
+        if case .ended = service { finish() } else { beginClosing() }
     }
 
     // MARK: - To the client
@@ -89,7 +103,7 @@ final class TunnelSession: ConnectionProtocol {
     ///
     /// - Returns: True; there is always room for the end.
     func writeEnd() -> Bool {
-        isOutputOver = true
+        if case .open(let client, .open) = phase { phase = .open(client, .ending) }
         return true
     }
 
@@ -105,14 +119,14 @@ final class TunnelSession: ConnectionProtocol {
     }
 
     override func conclude() -> Bool {
-        guard isOutputOver, !isOutputShut else { return false }
-        isOutputShut = true
-        guard !isInputOver else {
-            finish()
-            return false
+        guard case .open(let client, .ending) = phase else { return false }
+        phase = .open(client, .ended)
+        switch client {
+        case .ended: finish()
+        case .open:
+            connection.endSending()
+            beginClosing()
         }
-        connection.endSending()
-        beginClosing()
         return false
     }
 
@@ -150,15 +164,15 @@ final class TunnelSession: ConnectionProtocol {
 
     /// Ends the tunnel, both sides in order.
     func finish() {
-        guard !isFinished else { return }
-        isFinished = true
+        guard case .open = phase else { return }
+        phase = .finished
         exchange.ended()
         connection.closeGracefully()
     }
 
     override func closed() {
-        if !isFinished {
-            isFinished = true
+        if case .open = phase {
+            phase = .finished
             exchange.abandoned()
             exchange.ended()
         }

@@ -5,9 +5,6 @@ internal import Cryptography
 /// A TLS connection over a non-blocking socket: handshake, read, write, close.
 ///
 /// Owns OpenSSL's connection object. The socket belongs to the caller, who closes it after releasing the stream.
-///
-/// A class in spite of its single owner: a struct as a stored property of a connection would cost an exclusivity check
-/// for every read and write.
 public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?

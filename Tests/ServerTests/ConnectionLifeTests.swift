@@ -20,11 +20,11 @@ struct ConnectionLifeTests {
         #expect(isAnnounced)
         #expect(life.takesRequests && life.noticeEnd == start + ConnectionLife.notice)
         life.timePassed(now: start)
-        #expect(life.phase == .announced)
+        #expect(life.phase == .announced(until: start + ConnectionLife.notice))
         let early = finalNotices(&life)
         #expect(early == 0)
         life.timePassed(now: start + ConnectionLife.notice)
-        #expect(life.phase == .ending && !life.takesRequests && life.noticeEnd == nil)
+        #expect(life.phase == .ending(isNoticeDue: true) && !life.takesRequests && life.noticeEnd == nil)
         let final = finalNotices(&life)
         #expect(final == 1)
     }
@@ -48,7 +48,7 @@ struct ConnectionLifeTests {
         let announced = [life.announce(now: start), life.announce(now: start)]
         #expect(announced == [true, false])
         life.endNow()
-        #expect(life.phase == .ending && life.noticeEnd == nil)
+        #expect(life.phase == .ending(isNoticeDue: true) && life.noticeEnd == nil)
         let brought = finalNotices(&life)
         #expect(brought == 1)
     }
@@ -60,7 +60,7 @@ struct ConnectionLifeTests {
         life.linger()
         #expect(!life.takesRequests)
         life.endNow()
-        #expect(life.phase == .lingering)
+        #expect(life.phase == .lingering(discarded: 0))
         let last = finalNotices(&life)
         #expect(last == 0)
     }

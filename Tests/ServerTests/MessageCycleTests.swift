@@ -35,7 +35,7 @@ struct MessageCycleTests {
         var cycle = served(isPersistent: false)
         cycle.responseEnded()
         #expect(cycle.conclude() == .linger)
-        #expect(cycle.phase == .lingering)
+        #expect(cycle.phase == .lingering(discarded: 0))
     }
 
     @Test("after an early response on a kept connection the rest is skipped first")

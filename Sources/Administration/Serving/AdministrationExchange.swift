@@ -65,7 +65,7 @@ final class AdministrationExchange: CollectedExchange {
         switch verdict {
         case .success(let caller):
             self.caller = caller
-            if caller != .unidentified { connection.isKnown = true }
+            if caller != .unidentified { connection.authenticated() }
         case .failure(let refused): throw turnedAway(refused.reason, refused.fault)
         }
     }

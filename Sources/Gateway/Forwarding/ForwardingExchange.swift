@@ -193,10 +193,7 @@ final class ForwardingExchange: Exchange {
         call.exchange = nil
         stopWaiting()
         request.timings.total = .now - began
-        if !connection.wasHandshakeReported {
-            connection.wasHandshakeReported = true
-            request.timings.handshake = connection.handshakeDuration
-        }
+        request.timings.handshake = connection.takeHandshakeDuration()
         // The life of a tunnel is not the duration of a request.
         var counted = request.timings
         if request.isTunnel { counted.total = nil }

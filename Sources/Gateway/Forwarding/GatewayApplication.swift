@@ -122,13 +122,14 @@ package final class GatewayApplication: Application {
     package override func connectionClosed(_ connection: ServerConnection) {
         shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
-        if connection.isCountedForClient, let key = connection.clientKey { shared.clients.give(of: key) }
+        if connection.standing == .counted, let key = connection.clientKey { shared.clients.give(of: key) }
     }
 
     package override func admitsClient(of connection: ServerConnection) -> Bool {
         guard let key = connection.clientKey else { return true }
-        connection.isCountedForClient = shared.clients.take(for: key, limit: clientLimits.connections)
-        return connection.isCountedForClient
+        guard shared.clients.take(for: key, limit: clientLimits.connections) else { return false }
+        connection.countedForClient()
+        return true
     }
 
     private func streamShare(of connection: ServerConnection) -> ClientShares.Share {
@@ -172,7 +173,7 @@ package final class GatewayApplication: Application {
     package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
         metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
         metrics.counts.connectionBegan(connection.applicationProtocol)
-        connection.isKnown = true
+        connection.authenticated()
         shared.sources.handshakeCompleted(connection.peer.block)
     }
 

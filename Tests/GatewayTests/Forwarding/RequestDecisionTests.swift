@@ -163,7 +163,7 @@ private final class World {
     private let loop: Loop
     private let log: LogWriter
     private let maker: AssertionMaker
-    /// Its assertions of before iOS 27, without extensions.
+    /// Its assertions are those of earlier systems, without extensions.
     private let plainMaker: AssertionMaker
     private let strangerMaker: AssertionMaker
     private let registry: DeviceRegistry

@@ -1,0 +1,28 @@
+internal import EventLoop
+internal import TLS
+
+/// What a complete handshake has shown of the client.
+struct HandshakeResult {
+    let identity: ClientIdentity?
+    /// The bytes of the server name: every request needs them.
+    let serverName: [UInt8]?
+    let duration: TimeSpan
+    /// Whether the duration was reported, with an earlier request.
+    var isReported = false
+    /// The end of the certificate.
+    let identityEnd: Instant?
+    /// The time by which the application has to recognize a client with a self-signed certificate.
+    var recognitionEnd = Instant(nanoseconds: .max)
+
+    /// The time for a client with a self-signed certificate to be recognized.
+    private static let recognitionTime = TimeSpan.seconds(5)
+
+    init(_ stream: TLSStream, since accepted: Instant, now: Instant) {
+        identity = stream.clientIdentity
+        serverName = stream.serverName?.bytes
+        duration = .now - accepted
+        if identity?.kind == .selfSigned { recognitionEnd = now + Self.recognitionTime }
+        // The clock of certificates has whole seconds, so add one. A longer time than a month makes no difference.
+        identityEnd = identity.map { now + .seconds(min(max(0, $0.notAfter - WallClock.seconds), 30 * 86_400) + 1) }
+    }
+}
