@@ -233,7 +233,7 @@ extension Configuration.Workers {
     }
 }
 
-/// The maximum age of request proofs.
+/// How long request proofs and challenges are valid.
 public struct ProofConfiguration: Equatable, ConfigurationSection {
     @Setting(
         .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the proof was made", default: "300s",

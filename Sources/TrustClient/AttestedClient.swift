@@ -79,7 +79,7 @@ public struct ProofSession: Equatable, Sendable {
     public static let challengePath = "/.well-known/attestgate/challenge"
     /// The age in seconds up to which a challenge is used without requesting a new one. Gateways accept 300 s by
     /// default. If one refuses the challenge, that costs one more request.
-    public static let challengeLife: Int64 = 240
+    public static let refreshAge: Int64 = 240
 
     public let keyID: KeyID
     /// The newest challenge, which may be too old.
@@ -109,7 +109,7 @@ public struct ProofSession: Equatable, Sendable {
 
     /// Returns the challenge for the next proof, or nil if a new one must be fetched.
     public func usableChallenge(now: Int64) -> ReceivedChallenge? {
-        guard let challenge, (0..<Self.challengeLife).contains(challenge.age(now: now)) else { return nil }
+        guard let challenge, (0..<Self.refreshAge).contains(challenge.age(now: now)) else { return nil }
         return challenge
     }
 

@@ -99,23 +99,43 @@ enum RefusalDetail {
 
 /// A denial with the details beyond the table.
 struct Refusal: Error, Equatable {
-    let denial: Denial
+    /// Apart: values that may have a refusal, and rarely do, are then no larger than a reference.
+    private let contents: Contents
+
+    private final class Contents: Sendable {
+        let denial: Denial
+        let detail: String?
+        let component: String?
+        let excess: RateExcess?
+
+        init(_ denial: Denial, _ detail: String?, _ component: String?, _ excess: RateExcess?) {
+            self.denial = denial
+            self.detail = detail
+            self.component = component
+            self.excess = excess
+        }
+    }
+
+    var denial: Denial { contents.denial }
     /// Text for the log: never bytes of a proof.
-    let detail: String?
+    var detail: String? { contents.detail }
     /// The component that the proof does not cover, for the client: a token in lower case.
-    let component: String?
+    var component: String? { contents.component }
     /// The exceeded rate, for the client.
-    var excess: RateExcess?
+    var excess: RateExcess? { contents.excess }
 
     init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
-        self.denial = denial
-        self.detail = detail
-        self.component = component
+        contents = Contents(denial, detail, component, nil)
     }
 
     init(_ excess: RateExcess) {
-        self.init(.rateLimited, excess.scope.rawValue)
-        self.excess = excess
+        contents = Contents(.rateLimited, excess.scope.rawValue, nil, excess)
+    }
+
+    static func == (left: Refusal, right: Refusal) -> Bool {
+        left.contents === right.contents
+            || (left.denial, left.detail, left.component) == (right.denial, right.detail, right.component)
+                && left.excess == right.excess
     }
 }
 

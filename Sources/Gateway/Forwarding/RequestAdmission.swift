@@ -42,8 +42,8 @@ extension ForwardingExchange {
             let shortage = takePlace()
             perform(
                 request.decision.admit(
-                    shortage, head, certificateEnd: connection.identity?.notAfter ?? 0, gateway,
-                    now: connection.loop.now))
+                    shortage, hasContent: framing.hasContent, certificateEnd: connection.identity?.notAfter ?? 0,
+                    gateway, now: connection.loop.now))
         case .collect: holdContent(isStreamed: false)
         case .stream: holdContent(isStreamed: true)
         case .spend: spend()

@@ -246,7 +246,7 @@ struct RequestDecision {
     ///   - shortage: The refusal if there is no place for it at the upstream; nil if it has taken one.
     ///   - certificateEnd: The end of the client's certificate, in seconds since 1970.
     mutating func admit(
-        _ shortage: Refusal?, _ head: RequestHead, certificateEnd: Int64, _ gateway: GatewayApplication, now: Instant
+        _ shortage: Refusal?, hasContent: Bool, certificateEnd: Int64, _ gateway: GatewayApplication, now: Instant
     ) -> Step {
         if let shortage { return .refuse(shortage) }
         if let route, let excess = gateway.limiter?.excess(ofRoute: route, now: now) { return .refuse(Refusal(excess)) }
@@ -255,12 +255,8 @@ struct RequestDecision {
         let left = max(0, min(proof.end, certificateEnd) - WallClock.seconds)
         sender = .proven(device, app: app, proof, end: now + .seconds(left))
         // No byte is forwarded before the counter is durable.
-        return isStreamed(head, gateway) ? .stream : .collect
-    }
-
-    /// Whether the content is forwarded as it arrives.
-    private func isStreamed(_ head: RequestHead, _ gateway: GatewayApplication) -> Bool {
-        head.framing.hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
+        let isStreamed = hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
+        return isStreamed ? .stream : .collect
     }
 
     // MARK: - Content and counter

@@ -294,7 +294,8 @@ private final class World {
                 step = decision.prove(head, bytes.span, gateway)
             case .takePlace:
                 step = decision.admit(
-                    shortage(faults, decision, gateway), head, certificateEnd: .max, gateway, now: now)
+                    shortage(faults, decision, gateway), hasContent: head.framing.hasContent, certificateEnd: .max,
+                    gateway, now: now)
             case .collect:
                 let length = faults.contains(.contentLength) ? 11 : content.count
                 guard !decision.isTooMuch(UInt64(length), gateway) else { return .contentTooLarge }
