@@ -84,7 +84,8 @@ let package = Package(
             swiftSettings: memorySafe),
 
         // Devices, bindings and counters, answered from memory; the witness of a store; one module for each store.
-        .target(name: "Registry", dependencies: ["Encoding", "EventLoop", "Vocabulary"], swiftSettings: settings),
+        .target(
+            name: "Registry", dependencies: ["Encoding", "EventLoop", "Vocabulary"], swiftSettings: settings + hotPath),
         .target(
             name: "RevocationJournal", dependencies: ["Encoding", "EventLoop", "Registry", "Vocabulary"],
             swiftSettings: settings),

@@ -138,7 +138,8 @@ final class HTTP1Session: ConnectionProtocol {
         let connection = connection
         let outcome = Self.parse(connection.input.readable, by: &parser, into: &exchange.head)
         do throws(MessageFault) {
-            switch try outcome.get() {
+            let (progress, isPersistent) = try outcome.get()
+            switch progress {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
@@ -147,7 +148,7 @@ final class HTTP1Session: ConnectionProtocol {
                 }
                 return false
             case .complete(let length):
-                begin(exchange, headLength: length)
+                begin(exchange, headLength: length, isPersistent: isPersistent)
                 return connection.isOpen
             }
         } catch {
@@ -163,9 +164,9 @@ final class HTTP1Session: ConnectionProtocol {
     /// Returns a result: the bytes of a connection cannot be passed to a call that throws.
     private static func parse(
         _ bytes: Span<UInt8>, by parser: inout RequestHeadParser, into head: inout RequestHead
-    ) -> Result<HeadProgress, MessageFault> {
+    ) -> Result<(progress: HeadProgress, isPersistent: Bool), MessageFault> {
         do throws(MessageFault) {
-            return .success(try parser.parse(bytes, into: &head))
+            return .success((try parser.parse(bytes, into: &head), head.isPersistent))
         } catch {
             return .failure(error)
         }
@@ -179,7 +180,7 @@ final class HTTP1Session: ConnectionProtocol {
         return made
     }
 
-    private func begin(_ exchange: Exchange, headLength: Int) {
+    private func begin(_ exchange: Exchange, headLength: Int, isPersistent: Bool) {
         let (framing, isHeldBack) = (exchange.head.framing, exchange.head.expectsContinue)
         connection.requests += 1
         exchange.began = connection.loop.now
@@ -197,7 +198,7 @@ final class HTTP1Session: ConnectionProtocol {
         decoder = ContentDecoder(framing, extensions: .refused)
         isInputHeld = false
         cycle.headComplete(
-            isPersistent: exchange.head.isPersistent && connection.requests < settings.requestsPerConnection
+            isPersistent: isPersistent && connection.requests < settings.requestsPerConnection
                 && !connection.acceptor.isDraining, isContentHeldBack: isHeldBack)
         if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isHeldBack) }
         awaitClient()

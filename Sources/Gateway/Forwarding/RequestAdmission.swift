@@ -15,8 +15,7 @@ extension ForwardingExchange {
 
     func begin(_ head: RequestHead) {
         let isServed = connection.serves(host: head.host.of(headBytes.readable))
-        let introduced: DeviceSnapshot? =
-            if case .introduced(let device) = request.decision.sender { device } else { nil }
+        let introduced = isSelfSigned ? request.decision.introduced : nil
         let step = request.decision.begin(
             head, headBytes.readable, isServed: isServed, listener: connection.listener, isSelfSigned: isSelfSigned,
             gateway)
@@ -121,7 +120,7 @@ extension ForwardingExchange {
     private func takePlace() -> Refusal? {
         guard let route = request.decision.route else { return nil }
         let upstream = gateway.routes.routes[route].upstream
-        if case .verified = request.decision.sender, let shortage = gateway.upstreams[upstream].shortage {
+        if request.decision.isVerified, let shortage = gateway.upstreams[upstream].shortage {
             request.isUpstreamAsked = true
             return refusal(for: shortage)
         }

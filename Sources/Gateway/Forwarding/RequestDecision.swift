@@ -132,7 +132,7 @@ struct RequestDecision {
                 return refuse(.fieldNameUnusual)
             }
             route = index
-            if let refusal = follow(gateway.routes.routes[index], head, bytes) { return .refuse(refusal) }
+            if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
     }
@@ -141,10 +141,14 @@ struct RequestDecision {
         .refuse(Refusal(Denial(fault), String(describing: fault.reason)))
     }
 
-    private mutating func follow(_ route: Route, _ head: RequestHead, _ bytes: Span<UInt8>) -> Refusal? {
-        if case .length(let length) = head.framing, length > route.contentLimit { return Refusal(.contentTooLarge) }
+    private mutating func follow(
+        _ route: Int, of table: RouteTable, _ head: RequestHead, _ bytes: Span<UInt8>
+    ) -> Refusal? {
+        if case .length(let length) = head.framing, length > table.routes[route].contentLimit {
+            return Refusal(.contentTooLarge)
+        }
         // CONNECT asks for nothing else; an ignored Upgrade leaves a request.
-        guard route.webSocket else { return head.opensWebSocket ? Refusal(.methodRefused) : nil }
+        guard table.routes[route].webSocket else { return head.opensWebSocket ? Refusal(.methodRefused) : nil }
         let handshake = WebSocketHandshake(head, bytes)
         guard handshake != .none else { return nil }
         webSocket = .malformed
@@ -332,6 +336,9 @@ struct RequestDecision {
         if case .proven(_, _, let proof, _) = sender { proof } else { nil }
     }
 
+    /// The device that vouches for a self-signed certificate, while the route is not known.
+    var introduced: DeviceSnapshot? { if case .introduced(let device) = sender { device } else { nil } }
+    var isVerified: Bool { if case .verified = sender { true } else { false } }
     var isProven: Bool { if case .proven = sender { true } else { false } }
 
     var webSocketKey: WebSocketKey? { if case .valid(let key) = webSocket { key } else { nil } }
