@@ -7,127 +7,146 @@ internal import TLS
 ///
 /// After the server has switched protocols, it is a tunnel: bytes go both ways until one side ends, and no other call
 /// follows. The client's side limits the time without traffic.
+///
+/// ```
+///            begin            final head            101, requested
+/// idle -----------------> head ----------> content   head -------> tunnel
+///   ^                      |                |  |                     |
+///   +--- all of both sent -----------------+  |                     |
+///                          +---- failed, cancelled, incomplete -----+--> ended
+/// ```
 public final class HTTP1Connection: UpstreamConnection {
-    enum Phase {
+    private enum State {
+        /// There is no call. The pool keeps the connection for the next one.
         case idle
-        case head
-        case content
-        /// The server has switched protocols, and the call gets its bytes unchanged.
-        case tunnel
+        /// While connecting, the call waits.
+        case active(UpstreamCall, Response)
+        /// The call has ended, and no other one follows. If it was cancelled within an event, the connection is closed
+        /// at the end of that event, which uses the buffers.
+        case ended
     }
 
-    /// The phase of the call in flight. While connecting, the call waits.
-    var phase = Phase.head
-    var call: UpstreamCall?
-    /// The number of interim responses before the response in flight.
-    private var interimResponses = 0
+    private enum Response {
+        case head(interimResponses: Int)
+        case content(ContentDecoder, allowsAnotherCall: Bool, isHeld: Bool)
+        /// The server has switched protocols, and the call gets its bytes unchanged.
+        case tunnel(isHeld: Bool)
+
+        /// Whether the client is slower than the server, so that nothing is read.
+        var isHeld: Bool {
+            switch self {
+            case .head: false
+            case .content(_, _, let isHeld), .tunnel(let isHeld): isHeld
+            }
+        }
+    }
+
+    /// The progress of the call's request, or of our side of the tunnel.
+    private enum Request {
+        /// The call may write more.
+        case open(isChunked: Bool, Delivery)
+        /// Everything has been written to `output`.
+        case complete(Delivery)
+    }
+
+    /// What the server's socket has accepted. While it is blocked, the timeout of the server runs.
+    private enum Delivery {
+        /// No byte can have been passed to the kernel.
+        case unsent(isBlocked: Bool)
+        case sent(isBlocked: Bool)
+
+        var isBlocked: Bool {
+            switch self {
+            case .unsent(let isBlocked), .sent(let isBlocked): isBlocked
+            }
+        }
+    }
+
+    private var state = State.idle
+    private var request = Request.open(isChunked: false, .unsent(isBlocked: false))
+    private var isHandlingEvent = false
     var input: ByteBuffer
     private var parser: ResponseHeadParser
-    /// The head of the response in flight. Kept afterwards for its capacity.
-    var head = ResponseHead()
-    /// Whether the connection can serve another call after that response.
-    private var allowsAnotherCall = false
-    private var decoder = ContentDecoder(.none, extensions: .ignored)
-    /// Whether the content of the request is chunked.
-    private var isChunked = false
-    /// Whether the whole request has been written to `output`.
-    var isRequestComplete = false
-    private var isResponseHeld = false
-    /// Whether the server accepts nothing at present, while its timeout runs.
-    private var isBlocked = false
-    private var isWorking = false
-    /// Whether the call was cancelled within an event that uses the buffers. The connection is closed at its end.
-    private(set) var isCancelled = false
+    /// A head for each response, kept for its capacity.
+    private var head = ResponseHead()
     private static let readsPerEvent = 4
 
-    override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
+    override init(pool: UpstreamPool, server: Int, addressesLeft: Int, socket: consuming Socket, isCheck: Bool) {
         input = ByteBuffer(pool: pool.buffers)
         parser = ResponseHeadParser(limits: pool.settings.head)
-        super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
+        super.init(pool: pool, server: server, addressesLeft: addressesLeft, socket: socket, isCheck: isCheck)
     }
 
     // MARK: - Interface for the call
 
     func begin(_ call: UpstreamCall) {
-        self.call = call
         call.carrier = .http1(self)
-        isRequestComplete = false
-        hasSent = false
-        isResponseHeld = false
-        isBlocked = false
-        interimResponses = 0
-        if phase == .idle {
-            phase = .head
-            wantRead(true)
-            // The server owes nothing yet; `writeOutput` starts its timeout.
-            clearDeadline()
-        }
+        state = .active(call, .head(interimResponses: 0))
+        request = .open(isChunked: false, .unsent(isBlocked: false))
+        guard !isConnecting else { return }
+        wantRead(true)
+        // The server owes nothing yet; `writeOutput` starts its timeout.
+        clearDeadline()
     }
 
     /// Sends the content of `output`.
     ///
     /// - Parameter isComplete: whether the request ends with it.
     func send(isComplete: Bool) {
-        if isComplete { isRequestComplete = true }
+        if isComplete { request = .complete(delivery) }
         // Within an event, `flush` notices by itself.
-        guard !isConnecting, !isWorking, let call = enter() else { return }
-        flush()
-        leave(call)
+        guard !isConnecting, !isHandlingEvent else { return }
+        handle { _ in flush() }
     }
 
     /// Continues to pass on response content.
     func resumeResponse() {
-        guard isResponseHeld else { return }
-        isResponseHeld = false
-        if phase != .tunnel { awaitContent() }
+        switch state {
+        case .active(let call, .content(let decoder, let allowsAnotherCall, isHeld: true)):
+            state = .active(call, .content(decoder, allowsAnotherCall: allowsAnotherCall, isHeld: false))
+            awaitContent()
+        case .active(let call, .tunnel(isHeld: true)): state = .active(call, .tunnel(isHeld: false))
+        case .active, .idle, .ended: return
+        }
         // In an event of its own: the caller is within an event of its client.
         readAgain()
     }
 
     /// Cancels the call. Its connection is in the middle of a message, and is closed.
     func cancel() {
-        _ = detachCall()
-        if isWorking { isCancelled = true } else { discard() }
+        _ = detachCall(from: pool)
+        if !isHandlingEvent { discard() }
     }
 
     // MARK: - Events
 
     public override func readable() {
-        if call == nil, readUnasked() { return }
-        guard let call = enter() else { return }
-        defer { leave(call) }
-        if stage == .handshake { return handshake() }
-        if isWriteWaitingToRead {
-            isWriteWaitingToRead = false
-            flush()
+        if case .idle = state, readUnasked() { return }
+        handle { _ in
+            if continueConnecting(isWritable: false) { return }
+            if waits.remove(.write) != nil { flush() }
+            // The bytes held back while the client was slow.
+            if !input.isEmpty { advance() }
+            for _ in 0..<Self.readsPerEvent {
+                guard mayReceive, receive() else { return }
+            }
+            // Bytes that TLS has read ahead make no socket readable.
+            if mayReceive, transport.hasBufferedInput { readAgain() }
         }
-        // The bytes held back while the client was slow.
-        if !input.isEmpty { advance() }
-        for _ in 0..<Self.readsPerEvent {
-            guard mayReceive, receive() else { return }
-        }
-        // Bytes that TLS has read ahead make no socket readable.
-        if mayReceive, transport.hasBufferedInput { readAgain() }
     }
 
     private var mayReceive: Bool {
-        isOpen && !isResponseHeld && !isCancelled && !isConnecting && phase != .idle
+        guard case .active(_, let response) = state else { return false }
+        return isOpen && !isConnecting && !response.isHeld
     }
 
     public override func writable() {
-        guard let call = enter() else { return }
-        defer { leave(call) }
-        switch stage {
-        case .connecting: return connectEnded()
-        case .handshake: return handshake()
-        case .established: break
-        }
-        if isReadWaitingToWrite {
-            isReadWaitingToWrite = false
+        handle { _ in
+            if continueConnecting(isWritable: true) { return }
             // In an event of its own, in the order of reading.
-            readAgain()
+            if waits.remove(.read) != nil { readAgain() }
+            flush()
         }
-        flush()
     }
 
     /// Sends the request.
@@ -135,54 +154,46 @@ public final class HTTP1Connection: UpstreamConnection {
         wantRead(true)
         clearDeadline()
         flush()
-        if isOpen, phase == .head, transport.hasBufferedInput { readAgain() }
+        guard isOpen, case .active(_, .head) = state, transport.hasBufferedInput else { return }
+        readAgain()
     }
 
     public override func deadlinePassed() {
-        guard let call = enter() else { return }
-        defer { leave(call) }
-        if isConnecting { connectOverdue() } else { fail(.responseTimeout) }
+        handle { _ in if !endOverdueConnecting() { fail(.responseTimeout) } }
     }
 
-    /// Begins an event of the call in flight. Without a call, only the end is acceptable: a server that sends
-    /// unrequested bytes cannot be trusted with the next call.
-    private func enter() -> UpstreamCall? {
-        guard let call else {
-            discard()
-            return nil
+    /// Handles an event of the call in flight, which may write to its client afterwards. Without a call, only the end
+    /// is acceptable: a server that sends unrequested bytes cannot be trusted with the next call.
+    private func handle(_ event: (UpstreamCall) -> Void) {
+        switch state {
+        case .idle, .ended: discard()
+        case .active(let call, _):
+            isHandlingEvent = true
+            event(call)
+            isHandlingEvent = false
+            // Cancelled within the event.
+            if case .ended = state { discard() }
+            call.finishEvent()
         }
-        isWorking = true
-        return call
-    }
-
-    /// Ends an event. The call may now write to its client.
-    private func leave(_ call: UpstreamCall) {
-        isWorking = false
-        if isCancelled, isOpen { discard() }
-        call.finishEvent()
     }
 
     /// Continues after a failure before the first byte. Another socket gets the whole request: of the same server, or
     /// of the next one.
     override func notSent(_ failure: UpstreamFailure) {
+        guard case .active(let call, _) = state else { return }
         do throws(UpstreamFailure) {
-            if !isConnecting { limitConnecting() }
-            replaceSocket(try pool.anotherSocket(for: self, of: isCheck ? nil : call, after: failure))
-            callsServed = 0
+            try reconnect(for: isCheck ? nil : call, after: failure, isExtended: !isConnecting)
             input.removeAll()
-            awaitConnect()
         } catch {
-            end(error, isUnanswered: false)
+            end(error, again: .never)
         }
     }
 
     // MARK: - Ending a call
 
-    private func detachCall() -> UpstreamCall? { detachCall(from: pool) }
-
     private func detachCall(from pool: UpstreamPool) -> UpstreamCall? {
-        guard let call else { return nil }
-        self.call = nil
+        guard case .active(let call, _) = state else { return nil }
+        state = .ended
         call.carrier = nil
         pool.callEnded(on: self)
         return call
@@ -192,10 +203,10 @@ public final class HTTP1Connection: UpstreamConnection {
         // Only one look-up: access to an unowned reference is counted.
         let pool = pool
         guard let call = detachCall(from: pool) else { return }
-        callsServed += 1
+        endSearch()
         if !isCheck { pool.succeeded(server) }
         if isKept, !isCheck {
-            phase = .idle
+            state = .idle
             input.releaseIfEmpty()
             setDeadline(loop.now + idleTimeout)
             pool.release(self)
@@ -205,28 +216,34 @@ public final class HTTP1Connection: UpstreamConnection {
         call.responseEnded()
     }
 
-    func fail(_ failure: UpstreamFailure) {
+    private func fail(_ failure: UpstreamFailure) {
         let hasEnded = failure == .disconnected || failure.kind == .tls
-        if !hasSent, hasEnded || failure == .answeredInHTTP2(server: place) { return notSent(failure) }
-        let isUnanswered = hasEnded && phase == .head && input.isEmpty && interimResponses == 0
+        if isUnsent, hasEnded || failure == .answeredInHTTP2(server: place) { return notSent(failure) }
+        var isUnanswered = false
+        var isTunnel = false
+        switch state {
+        case .active(_, .head(interimResponses: 0)): isUnanswered = hasEnded && input.isEmpty
+        case .active(_, .tunnel): isTunnel = true
+        case .active, .idle, .ended: break
+        }
         // A server may close a long unused connection at any time, and a connection whose request remains incomplete.
         // This is no failure of the server, and a slow client must not have it ejected.
-        let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && callsServed > 0
+        let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && hasServed
         // A server that grants a tunnel has succeeded, whatever follows.
-        if !isExcused, phase != .tunnel { pool.failed(server, failure, isCheck: isCheck) }
-        end(failure, isUnanswered: isUnanswered)
+        if !isExcused, !isTunnel { pool.failed(server, failure, isCheck: isCheck) }
+        end(failure, again: isUnanswered ? .ifIdempotent : .never)
     }
 
-    private func end(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        guard let call = detachCall() else { return }
+    private func end(_ failure: UpstreamFailure, again: Repetition) {
+        guard let call = detachCall(from: pool) else { return }
         discard()
         call.tried.insert(server)
-        call.failed(failure, again: isUnanswered ? .ifIdempotent : .never)
+        call.failed(failure, again: again)
     }
 
     override func abandon() {
-        call?.carrier = nil
-        call = nil
+        if case .active(let call, _) = state { call.carrier = nil }
+        state = .ended
         close()
     }
 
@@ -238,7 +255,7 @@ public final class HTTP1Connection: UpstreamConnection {
         close()
         input.removeAll()
         output.removeAll()
-        pool.remove(self, isIdle: phase == .idle && !isConnecting)
+        if case .idle = state { pool.remove(self, isIdle: true) } else { pool.remove(self, isIdle: false) }
     }
 }
 
@@ -251,12 +268,12 @@ extension HTTP1Connection {
     /// Reads once and passes on the bytes.
     ///
     /// - Returns: whether more may be available at once.
-    func receive() -> Bool {
+    private func receive() -> Bool {
         let (step, room) = transport.fill(&input, from: self)
         guard room > 0 else { return false }
         switch step {
         // Nothing was requested yet, so this is no response. It may have been sent ahead, for another client.
-        case .done where !hasSent:
+        case .done where isUnsent:
             fail(HTTP2Preface.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
         case .done(let count):
             advance()
@@ -266,25 +283,36 @@ extension HTTP1Connection {
         case .wantWrite:
             input.releaseIfEmpty()
             waitToWriteBeforeReading()
-        case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
-        case .endOfStream where phase == .tunnel: endTunnelInput()
+        case .endOfStream: endInput()
         // This includes content until the end of the connection without close_notify: anybody on the path can cut a
         // connection off, and the content may be incomplete (RFC 9112 section 9.8).
-        case .endOfStream, .failed(.disconnected): fail(.disconnected)
+        case .failed(.disconnected): fail(.disconnected)
         case .failed(let failure): fail(tlsFailure(failure))
         }
         return false
     }
 
+    /// Handles the end of the server's side. All earlier bytes have been passed on: nothing is read while bytes are
+    /// held.
+    private func endInput() {
+        switch state {
+        case .active(_, .content(let decoder, _, _)) where decoder.endsWithConnection: finish(keeping: false)
+        case .active(let call, .tunnel):
+            wantRead(false)
+            call.tunnelEnded()
+        case .active, .idle, .ended: fail(.disconnected)
+        }
+    }
+
     private func advance() {
-        while isOpen, !isResponseHeld, let call {
-            switch phase {
-            case .head:
-                guard parseHead(call) else { return }
-            case .content:
-                guard pushContent(call) else { return }
-            case .tunnel: return pushTunnel(call)
-            case .idle: return
+        while isOpen {
+            switch state {
+            case .active(let call, .head(let interimResponses)):
+                guard parseHead(call, after: interimResponses) else { return }
+            case .active(let call, .content(let decoder, let allowsAnotherCall, isHeld: false)):
+                guard pushContent(call, decoder, allowsAnotherCall: allowsAnotherCall) else { return }
+            case .active(let call, .tunnel(isHeld: false)): return pushTunnel(call)
+            case .active, .idle, .ended: return
             }
         }
     }
@@ -318,7 +346,7 @@ extension HTTP1Connection {
     /// Parses a head.
     ///
     /// - Returns: whether there is more to do now.
-    private func parseHead(_ call: UpstreamCall) -> Bool {
+    private func parseHead(_ call: UpstreamCall, after interimResponses: Int) -> Bool {
         let method = call.method
         // Moved out during its use: a long access to the property would be checked for exclusivity, and with it all
         // others.
@@ -343,15 +371,15 @@ extension HTTP1Connection {
         }
         // 100 concerns only us and the server; 103 and others are optional (RFC 9110 section 15.2).
         if head.isInterim {
-            interimResponses += 1
-            guard interimResponses <= Self.interimLimit else {
+            guard interimResponses < Self.interimLimit else {
                 fail(.malformed(.interimResponsesRepeated))
                 return false
             }
+            state = .active(call, .head(interimResponses: interimResponses + 1))
         } else {
-            decoder = ContentDecoder(head.framing, extensions: .ignored)
-            allowsAnotherCall = head.isPersistent && !Self.mayBeFollowedByContent(head, answering: method)
-            phase = .content
+            let decoder = ContentDecoder(head.framing, extensions: .ignored)
+            let isPersistent = head.isPersistent && !Self.mayBeFollowedByContent(head, answering: method)
+            state = .active(call, .content(decoder, allowsAnotherCall: isPersistent, isHeld: false))
             call.responseHead(head, input.readable.extracting(first: length))
         }
         input.consume(length)
@@ -363,7 +391,7 @@ extension HTTP1Connection {
     /// A server that has answered early and still gets the request may wait for the rest of it; then the client is
     /// timed. The server is timed after it has the whole request, and while it accepts no available bytes.
     private func awaitContent() {
-        if isRequestComplete || isBlocked { setDeadline(loop.now + contentTimeout) } else { clearDeadline() }
+        if isRequestComplete || delivery.isBlocked { setDeadline(loop.now + contentTimeout) } else { clearDeadline() }
     }
 
     /// Returns whether the head announces content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3).
@@ -377,38 +405,37 @@ extension HTTP1Connection {
     /// Passes on content.
     ///
     /// - Returns: whether there is more to do now.
-    private func pushContent(_ call: UpstreamCall) -> Bool {
-        // A copy during its use: a long access to the property would be checked for exclusivity every time.
-        var decoder = decoder
+    private func pushContent(_ call: UpstreamCall, _ before: ContentDecoder, allowsAnotherCall: Bool) -> Bool {
+        var decoder = before
         // The end depends only on whether everything has arrived.
         guard !decoder.isAtEnd else {
             finish(keeping: allowsAnotherCall && isRequestComplete && output.isEmpty && input.isEmpty)
             return true
         }
-        defer { self.decoder = decoder }
         do throws(MessageFault) {
             let (step, taken) = try Self.pass(input.readable, to: call, &decoder).get()
+            var isHeld = false
             switch step {
-            case .needMore:
-                awaitContent()
-                return false
+            case .needMore: awaitContent()
             case .framing(let count): input.consume(count)
             case .content(let count):
                 input.consume(taken)
-                guard taken == count else {
-                    // The client is slower than the server; the client's own timeouts apply.
-                    isResponseHeld = true
-                    wantRead(false)
-                    clearDeadline()
-                    return false
-                }
+                isHeld = taken < count
             case .end: break
             }
+            // The call may have been cancelled within.
+            guard case .active = state else { return false }
+            state = .active(call, .content(decoder, allowsAnotherCall: allowsAnotherCall, isHeld: isHeld))
+            if isHeld {
+                // The client is slower than the server; the client's own timeouts apply.
+                wantRead(false)
+                clearDeadline()
+            }
+            return !isHeld && step != .needMore
         } catch {
             fail(.malformed(error))
             return false
         }
-        return true
     }
 
     /// Parses the first bytes, and passes them on if they are content.
@@ -458,7 +485,7 @@ extension HTTP1Connection {
         output.appendRequestHead(
             request.method, path: path, query: query, authority: authority, framing: request.framing,
             isUpgrade: request.isUpgrade, isLast: isCheck, fields: fields)
-        isChunked = request.framing == .chunked
+        self.request = .open(isChunked: request.framing == .chunked, delivery)
         guard output.overflowed else { return true }
         output.removeAll()
         return false
@@ -482,12 +509,13 @@ extension HTTP1Connection {
 
     // MARK: - The socket
 
-    func flush() {
+    private func flush() {
         repeat {
             guard writeOutput() else { return }
             // The call may fill `output` again at once: within this event nothing else would send it.
-            if !isRequestComplete { call?.requestSpaceAvailable() }
-        } while !output.isEmpty && isOpen && !isCancelled
+            if !isRequestComplete, case .active(let call, _) = state { call.requestSpaceAvailable() }
+            guard case .active = state else { return }
+        } while !output.isEmpty && isOpen
     }
 
     /// Writes the output to the socket.
@@ -495,44 +523,69 @@ extension HTTP1Connection {
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
         let (outcome, taken) = transport.drain(&output, to: self)
-        if taken > 0 {
-            isBlocked = false
-            hasSent = true
-        }
+        if taken > 0 { delivery = .sent(isBlocked: false) }
         switch outcome {
         case .all: break
         case .wantWrite, .wantRead:
-            waitToWrite(outcome == .wantRead ? .wantRead : .wantWrite)
+            waitToWrite(afterReading: outcome == .wantRead)
             // The timeout counts from the last byte that the server accepted. A server whose response waits for the
             // client is excused.
-            if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
-            isBlocked = true
+            if !delivery.isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
+            // The kernel may have part of a TLS record, though none of its bytes has left `output`.
+            delivery = isUnsent && transport.isPlain ? .unsent(isBlocked: true) : .sent(isBlocked: true)
             return false
         case .broken:
             writeFailed()
             return false
         }
-        wantWrite(isReadWaitingToWrite)
+        wantWrite(waits.contains(.read))
         // The server's time to answer begins when it has the request. While the client is still sending, the client is
         // timed: a slow network is not the server's fault.
-        switch phase {
-        case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
-        case .content: if !isResponseHeld { awaitContent() }
-        case .tunnel: tunnelSent()
-        case .idle: break
+        switch state {
+        case .active(_, .head) where isRequestComplete: setDeadline(loop.now + responseTimeout)
+        case .active(_, .head): clearDeadline()
+        case .active(_, .content(_, _, let isHeld)): if !isHeld { awaitContent() }
+        case .active(_, .tunnel):
+            clearDeadline()
+            if isRequestComplete { endSending() }
+        case .idle, .ended: break
         }
         return true
     }
 
     private func writeFailed() {
         // The server has closed a kept connection in the meantime, and the closure was noticed in time.
-        guard hasSent else { return notSent(.disconnected) }
+        guard !isUnsent else { return notSent(.disconnected) }
         // The server may have answered before it closed, such as with a refusal of a large request. Read that first.
         output.removeAll()
         wantWrite(false)
-        isRequestComplete = false
-        isBlocked = true
+        request = .open(isChunked: isChunked, .sent(isBlocked: true))
         if !isResponseHeld { setDeadline(loop.now + responseTimeout) }
+    }
+
+    // MARK: - The states at a glance
+
+    private var isResponseHeld: Bool {
+        guard case .active(_, let response) = state else { return false }
+        return response.isHeld
+    }
+
+    private var isRequestComplete: Bool { if case .complete = request { true } else { false } }
+    private var isChunked: Bool { if case .open(isChunked: true, _) = request { true } else { false } }
+    private var isUnsent: Bool { if case .unsent = delivery { true } else { false } }
+
+    private var delivery: Delivery {
+        get {
+            switch request {
+            case .open(_, let delivery), .complete(let delivery): delivery
+            }
+        }
+        set {
+            switch request {
+            case .open(let isChunked, _): request = .open(isChunked: isChunked, newValue)
+            case .complete: request = .complete(newValue)
+            }
+        }
     }
 }
 
@@ -552,9 +605,9 @@ extension HTTP1Connection {
             fail(failure)
             return false
         }
-        phase = .tunnel
+        if case .active = state { state = .active(call, .tunnel(isHeld: false)) }
         // More may follow: a tunnel has no marked end.
-        isRequestComplete = false
+        request = .open(isChunked: false, .sent(isBlocked: false))
         clearDeadline()
         pool.succeeded(server)
         return true
@@ -568,28 +621,15 @@ extension HTTP1Connection {
         // A tunnel without traffic holds no block.
         guard taken < count else { return input.releaseIfEmpty() }
         // The client is slower than the server; the client's own timeouts apply.
-        isResponseHeld = true
+        if case .active = state { state = .active(call, .tunnel(isHeld: true)) }
         wantRead(false)
-    }
-
-    /// Handles the end of the server's side. All earlier bytes have been passed on: nothing is read while bytes are
-    /// held.
-    private func endTunnelInput() {
-        wantRead(false)
-        call?.tunnelEnded()
-    }
-
-    /// Continues after everything was sent.
-    private func tunnelSent() {
-        clearDeadline()
-        if isRequestComplete { endSending() }
     }
 
     /// Ends our side of a tunnel: `output` is still sent, nothing comes after it, and the server is notified of the
     /// end.
     func finishSending() {
-        guard phase == .tunnel, isOpen, !isRequestComplete else { return }
-        isRequestComplete = true
+        guard isOpen, case .active(_, .tunnel) = state, !isRequestComplete else { return }
+        request = .complete(delivery)
         if output.isEmpty { endSending() }
     }
 

@@ -46,9 +46,9 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     /// The deadline set last, which is never later than any event that is awaited.
     private var deadline = Instant(nanoseconds: .max)
 
-    override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
+    override init(pool: UpstreamPool, server: Int, addressesLeft: Int, socket: consuming Socket, isCheck: Bool) {
         input = ByteBuffer(pool: pool.buffers)
-        super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
+        super.init(pool: pool, server: server, addressesLeft: addressesLeft, socket: socket, isCheck: isCheck)
         handler.owner = self
     }
 
@@ -82,8 +82,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         output.removeAll()
         input.removeAll()
         do throws(UpstreamFailure) {
-            replaceSocket(try pool.anotherSocket(for: self, of: nil, after: failure))
-            awaitConnect()
+            try reconnect(for: nil, after: failure, isExtended: false)
         } catch {
             discard()
             let calls = waiting
@@ -108,6 +107,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         guard isGreeted, !hasBegun else { return }
         guard loss == nil, session?.mayOpen == true else { return notAdmitted() }
         hasBegun = true
+        endSearch()
         // A check concerns its server alone.
         if session?.capacity == 0, !isCheck { pool.admitsNone(server) }
         clearDeadline()
@@ -187,7 +187,6 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
             active[stream.slot] = last
             last.slot = stream.slot
         }
-        callsServed += 1
         // Objects from a rare peak are not kept.
         if spare.count < Self.keptObjects { spare.append(stream) }
         pool.callEnded(on: self)
@@ -230,25 +229,22 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     override func readable() {
         work {
-            if stage == .handshake { return handshake() }
-            receiveAll()
+            if !continueConnecting(isWritable: false) { receiveAll() }
         }
     }
 
     override func writable() {
         work {
-            switch stage {
-            case .connecting: connectEnded()
-            case .handshake: handshake()
-            case .established: if isReadWaitingToWrite { readAfterWriting() }
-            }
+            if continueConnecting(isWritable: true) || waits.remove(.read) == nil { return }
+            wantRead(true)
+            receiveAll()
         }
     }
 
     override func deadlinePassed() {
         deadline = Instant(nanoseconds: .max)
         work {
-            if isConnecting { return connectOverdue() }
+            if endOverdueConnecting() { return }
             if !isGreeted { return notSent(.connectTimeout(server: place)) }
             judgeTime()
         }
@@ -381,18 +377,12 @@ extension HTTP2UpstreamConnection {
     // MARK: - Input
 
     private func receiveAll() {
-        isWriteWaitingToRead = false
+        waits.remove(.write)
         for _ in 0..<Self.readsPerEvent {
             guard isOpen, !isConnecting, loss == nil, receive() else { return }
         }
         // Bytes that TLS has read ahead make no socket readable.
         if isOpen, transport.hasBufferedInput { readAgain() }
-    }
-
-    private func readAfterWriting() {
-        isReadWaitingToWrite = false
-        wantRead(true)
-        receiveAll()
     }
 
     /// Reads once.
@@ -452,7 +442,7 @@ extension HTTP2UpstreamConnection {
     // MARK: - Output
 
     func flush() {
-        guard isOpen, !isConnecting, let session, !isWriteWaitingToRead else { return }
+        guard isOpen, !isConnecting, let session, !waits.contains(.write) else { return }
         repeat {
             do throws(HTTP2Fault) {
                 try session.write(into: &output)
@@ -478,10 +468,10 @@ extension HTTP2UpstreamConnection {
         if output.count < before { outputEnd = nil }
         switch step {
         case .done:
-            wantWrite(isReadWaitingToWrite)
+            wantWrite(waits.contains(.read))
             return true
         case .wantWrite, .wantRead:
-            waitToWrite(step)
+            waitToWrite(afterReading: step == .wantRead)
             // The timeout counts from the last byte that the server accepted.
             if outputEnd == nil {
                 let end = loop.now + responseTimeout

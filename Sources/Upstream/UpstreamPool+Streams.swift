@@ -25,7 +25,7 @@ extension UpstreamPool {
         let connection: HTTP2UpstreamConnection
         do throws(UpstreamFailure) {
             connection = try connect(for: call, to: server) {
-                HTTP2UpstreamConnection(pool: self, server: $0, socket: $1, isCheck: false)
+                HTTP2UpstreamConnection(pool: self, server: $0, addressesLeft: $1, socket: $2, isCheck: false)
             }
         } catch {
             guard error.kind == .exhausted else { throw error }

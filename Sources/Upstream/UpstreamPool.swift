@@ -171,8 +171,6 @@ public final class UpstreamPool {
             // Its server may have closed it, or sent more than its last response, which would be taken for the next
             // one. The loop may not have noticed yet, in whatever order events arrive.
             guard connection.isReusable else {
-                // No longer among the idle ones.
-                connection.phase = .head
                 connection.discard()
                 continue
             }
@@ -184,7 +182,7 @@ public final class UpstreamPool {
         let connection: HTTP1Connection
         do throws(UpstreamFailure) {
             connection = try connect(for: call, to: server) {
-                HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+                HTTP1Connection(pool: self, server: $0, addressesLeft: $1, socket: $2, isCheck: false)
             }
         } catch {
             // Descriptors become free as connections end. The call waits, as if the pool had no connection left.
@@ -400,16 +398,14 @@ extension UpstreamPool {
 extension UpstreamPool {
     /// Opens a connection to `server`, or to another one if that fails at once.
     func connect<Connection: UpstreamConnection>(
-        for call: UpstreamCall, to server: Int, by make: (Int, consuming Socket) -> Connection
+        for call: UpstreamCall, to server: Int, by make: (Int, Int, consuming Socket) -> Connection
     ) throws(UpstreamFailure) -> Connection {
         var server = server
         var left = servers[server].addressCount
         while true {
             do throws(UpstreamFailure) {
                 let socket = try openSocket(to: server, &left)
-                let connection = make(server, socket)
-                connection.addressesLeft = left
-                connection.address = servers[server].connectedAddress
+                let connection = make(server, left, socket)
                 add(connection)
                 return connection
             } catch {
@@ -438,22 +434,18 @@ extension UpstreamPool {
         let socket = try openSocket(to: server, &left)
         switch settings.speaks {
         case .http11:
-            let connection = HTTP1Connection(pool: self, server: server, socket: socket, isCheck: true)
-            addCheck(connection, left)
+            let connection = HTTP1Connection(
+                pool: self, server: server, addressesLeft: left, socket: socket, isCheck: true)
+            add(connection)
             connection.begin(call)
             call.began(on: .http1(connection))
         case .http2:
-            let connection = HTTP2UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
-            addCheck(connection, left)
+            let connection = HTTP2UpstreamConnection(
+                pool: self, server: server, addressesLeft: left, socket: socket, isCheck: true)
+            add(connection)
             // It waits: the server has not sent its SETTINGS.
             _ = connection.take(call)
         }
-    }
-
-    private func addCheck(_ connection: UpstreamConnection, _ left: Int) {
-        connection.addressesLeft = left
-        connection.address = servers[connection.server].connectedAddress
-        add(connection)
     }
 
     /// Opens another socket for a connection that has sent nothing of its call: to the server's next address, or to
@@ -462,29 +454,21 @@ extension UpstreamPool {
     /// - Parameter call: the call that decides about further servers. Nil for no other server.
     /// - Throws: if nothing is left to try, the most significant failure of the last server's addresses.
     func anotherSocket(
-        for connection: UpstreamConnection, of call: UpstreamCall?, after failure: UpstreamFailure
+        for connection: UpstreamConnection, of call: UpstreamCall?, after failure: UpstreamFailure,
+        _ attempts: inout ConnectAttempts
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
-        if !connection.isConnecting && connection.callsServed > 0 {
-            // The server has closed a kept connection, which is no failure.
-            connection.addressesLeft = servers[connection.server].addressCount
-            connection.connectFailure = nil
-        } else {
-            failure = connection.connectFailure?.orFurther(failure) ?? failure
-            connection.connectFailure = failure
-        }
         while true {
-            if connection.addressesLeft > 0, loop.now < connection.connectEnd {
+            if attempts.addressesLeft > 0, loop.now < attempts.end {
                 do throws(UpstreamFailure) {
-                    let socket = try openSocket(to: connection.server, &connection.addressesLeft)
+                    let socket = try openSocket(to: connection.server, &attempts.addressesLeft)
                     connection.address = servers[connection.server].connectedAddress
                     return socket
                 } catch {
-                    failure = connection.connectFailure?.orFurther(error) ?? error
-                    connection.connectFailure = failure
+                    failure = attempts.combine(error)
                 }
             }
-            guard let call, failure.kind != .exhausted, loop.now < connection.connectEnd else {
+            guard let call, failure.kind != .exhausted, loop.now < attempts.end else {
                 failed(connection.server, failure, isCheck: connection.isCheck)
                 throw failure
             }
@@ -493,10 +477,8 @@ extension UpstreamPool {
             states[next].busy += 1
             servers[next].tally.counts.requests += 1
             connection.server = next
-            // Each server has its own failure.
-            connection.connectFailure = nil
             call.lastServer = next
-            connection.addressesLeft = servers[next].addressCount
+            attempts.moveOn(addressesLeft: servers[next].addressCount)
         }
     }
 
