@@ -10,41 +10,48 @@ internal import TLS
 ///
 /// No call begins before the server has sent its SETTINGS (RFC 9113 section 3.4). So a server that speaks another
 /// protocol gets no byte of a request, and a server that admits few streams gets no more.
+///
+/// ```
+///              established          SETTINGS           no stream
+/// connecting -------------> greeting --------> serving <--------> idle
+///     ^                        |                        next call
+///     +------ not admitted ----+
+/// ```
 final class HTTP2UpstreamConnection: UpstreamConnection {
-    /// The session on the present socket. Nil until it is connected.
-    private(set) var session: HTTP2ClientSession?
+    private enum State {
+        /// The calls wait, as they do until the server has sent its SETTINGS.
+        case connecting(waiting: [UpstreamCall])
+        case greeting(LiveSession, waiting: [UpstreamCall])
+        case serving(LiveSession)
+        /// No call uses the connection.
+        case idle(LiveSession, until: Instant)
+    }
+
+    /// Whether the connection gets more calls. `isEndJudged`: whether the end of the connection has already been counted
+    /// for or against the server.
+    private enum Admission {
+        case open
+        /// The connection serves the calls that it has, and closes.
+        case retired(isEndJudged: Bool)
+        /// The connection is unusable, and is closed at the end of the event.
+        case lost(UpstreamFailure, isEndJudged: Bool)
+    }
+
+    private enum Activity {
+        case none
+        /// Output is sent at the end of the loop's turn.
+        case due
+        /// An event is being handled, at whose end output is sent.
+        case handling(isDue: Bool)
+    }
+
+    private var state = State.connecting(waiting: [])
+    private var admission = Admission.open
+    private var activity = Activity.none
     private let handler = UpstreamStreamHandler()
     var input: ByteBuffer
-    /// The calls that wait for the server's SETTINGS.
-    private var waiting: [UpstreamCall] = []
-    /// The streams in flight, followed by objects for the next ones.
-    private(set) var active: [UpstreamStream] = []
+    /// Objects for the next streams.
     private var spare: [UpstreamStream] = []
-    /// The streams whose client takes content again.
-    private var resumed: [UpstreamStream] = []
-    /// Whether calls begin at once.
-    private var hasBegun = false
-    /// Whether no call uses the connection.
-    var isIdle = false
-    /// Whether the connection gets no more calls.
-    private(set) var isRetired = false
-    /// Whether an event is being handled. The connection is closed at its end if necessary.
-    private var isWorking = false
-    private var isWorkDue = false
-    /// The reason to close the connection at the end of the event.
-    private(set) var loss: UpstreamFailure?
-    /// Whether the end has already been counted for or against the server.
-    private var isEndJudged = false
-    /// The time of the last received bytes. 0 if there were none.
-    var lastReceived = Instant(nanoseconds: 0)
-    /// The deadline for the server to accept some of the output.
-    private var outputEnd: Instant?
-    private var idleEnd: Instant?
-    /// The time from which the connection gets no more calls, because the server has long accepted no content on it.
-    /// Nil while its window is open.
-    private var shutEnd: Instant?
-    /// The deadline set last, which is never later than any event that is awaited.
-    private var deadline = Instant(nanoseconds: .max)
 
     override init(pool: UpstreamPool, server: Int, addressesLeft: Int, socket: consuming Socket, isCheck: Bool) {
         input = ByteBuffer(pool: pool.buffers)
@@ -60,35 +67,51 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         }
         var limits = HTTP2Limits.client(concurrentStreams: pool.settings.streams)
         limits.headerList = min(pool.settings.head.bytes, pool.buffers.blockSize, 65_535)
-        session = HTTP2ClientSession(
+        let session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)
-        session?.resetsLeft = Self.mostResets
-        shutEnd = nil
-        lastReceived = Instant(nanoseconds: 0)
+        session.resetsLeft = Self.mostResets
+        state = .greeting(LiveSession(session, deadline: connectDeadline), waiting: takeWaiting())
         wantRead(true)
-        deadline = connectDeadline
         if transport.hasBufferedInput { readAgain() }
     }
 
-    /// Whether the server has shown that it speaks HTTP/2.
-    private var isGreeted: Bool { session?.isGreeted == true }
+    /// The session on the present socket, with its streams and times. Nil until the socket is connected.
+    private var live: LiveSession? {
+        switch state {
+        case .connecting: nil
+        case .greeting(let live, _), .serving(let live), .idle(let live, _): live
+        }
+    }
+
+    var session: HTTP2ClientSession? { live?.session }
+
+    /// The time of the last received bytes. 0 if there were none.
+    var lastReceived: Instant { live?.lastReceived ?? Instant(nanoseconds: 0) }
+
+    /// Removes the calls that wait for the server's SETTINGS.
+    private func takeWaiting() -> [UpstreamCall] {
+        switch state {
+        case .connecting(let calls):
+            state = .connecting(waiting: [])
+            return calls
+        case .greeting(let live, let calls):
+            state = .greeting(live, waiting: [])
+            return calls
+        case .serving, .idle: return []
+        }
+    }
 
     /// Continues after a failure before the first byte: with the next address, or for each call with the next server.
     override func notSent(_ failure: UpstreamFailure) {
-        session = nil
-        hasBegun = false
-        outputEnd = nil
-        deadline = Instant(nanoseconds: .max)
+        state = .connecting(waiting: takeWaiting())
         output.removeAll()
         input.removeAll()
         do throws(UpstreamFailure) {
             try reconnect(for: nil, after: failure, isExtended: false)
         } catch {
             discard()
-            let calls = waiting
-            waiting = []
             // One call may have ended another that waited.
-            for call in calls where call.awaited === self { leaveWaiting(call, after: error) }
+            for call in takeWaiting() where call.awaited === self { leaveWaiting(call, after: error) }
         }
     }
 
@@ -104,17 +127,15 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     /// Begins the waiting calls once the server has sent its SETTINGS.
     private func beginWaiting() {
-        guard isGreeted, !hasBegun else { return }
-        guard loss == nil, session?.mayOpen == true else { return notAdmitted() }
-        hasBegun = true
+        guard case .greeting(let live, let calls) = state, live.session.isGreeted else { return }
+        guard loss == nil, live.session.mayOpen else { return notAdmitted() }
+        state = .serving(live)
         endSearch()
         // A check concerns its server alone.
-        if session?.capacity == 0, !isCheck { pool.admitsNone(server) }
+        if live.session.capacity == 0, !isCheck { pool.admitsNone(server) }
         clearDeadline()
-        deadline = Instant(nanoseconds: .max)
-        wait(until: outputEnd)
-        let calls = waiting
-        waiting = []
+        live.deadline = Instant(nanoseconds: .max)
+        wait(until: live.outputEnd)
         for call in calls {
             guard call.awaited === self else { continue }
             call.awaited = nil
@@ -122,7 +143,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
                 if isCheck { leaveWaiting(call, after: .refused) } else { pool.reassign(call, from: self) }
                 continue
             }
-            call.began(on: .http2(carry(call)))
+            call.began(on: .http2(carry(call, live)))
             call.finishEvent()
         }
     }
@@ -133,8 +154,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         // Sends GOAWAY if the server has broken a rule; the rule is known only when the frame is made.
         flush()
         let failure = loss ?? .refused
-        loss = nil
-        isRetired = false
+        admission = .open
         notSent(failure)
     }
 
@@ -142,31 +162,52 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     /// Whether one more call may begin, or wait for the server.
     var hasRoom: Bool {
-        guard isOpen, !isRetired, loss == nil else { return false }
-        guard hasBegun, let session else { return waiting.count < pool.settings.streams }
-        return session.capacity > 0
+        guard isOpen, case .open = admission else { return false }
+        return switch state {
+        case .connecting(let calls), .greeting(_, let calls): calls.count < pool.settings.streams
+        case .serving(let live), .idle(let live, _): live.session.capacity > 0
+        }
     }
 
+    /// Whether no call uses the connection.
+    var isIdle: Bool { if case .idle = state { true } else { false } }
+
     /// Whether no content can be sent on any stream now.
-    var isWindowShut: Bool { hasBegun && session?.isWindowShut == true }
+    var isWindowShut: Bool {
+        switch state {
+        case .connecting, .greeting: false
+        case .serving(let live), .idle(let live, _): live.session.isWindowShut
+        }
+    }
 
     /// Takes a call.
     ///
     /// - Returns: nil if the call waits for the server; `began(on:)` is called then.
     func take(_ call: UpstreamCall) -> UpstreamStream? {
-        if isIdle { endIdleness() }
-        guard hasBegun else {
+        endIdleness()
+        switch state {
+        case .serving(let live), .idle(let live, _): return carry(call, live)
+        case .connecting, .greeting:
             call.awaited = self
-            waiting.append(call)
+            var calls = takeWaiting()
+            calls.append(call)
+            setWaiting(calls)
             return nil
         }
-        return carry(call)
     }
 
-    private func carry(_ call: UpstreamCall) -> UpstreamStream {
+    private func setWaiting(_ calls: [UpstreamCall]) {
+        switch state {
+        case .connecting: state = .connecting(waiting: calls)
+        case .greeting(let live, _): state = .greeting(live, waiting: calls)
+        case .serving, .idle: break
+        }
+    }
+
+    private func carry(_ call: UpstreamCall, _ live: LiveSession) -> UpstreamStream {
         let stream = spare.popLast() ?? UpstreamStream()
-        stream.begin(call, on: self, slot: active.count)
-        active.append(stream)
+        stream.begin(call, on: self, slot: live.active.count)
+        live.active.append(stream)
         call.carrier = .http2(stream)
         return stream
     }
@@ -174,7 +215,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     /// Removes a waiting call.
     func leave(_ call: UpstreamCall) {
         call.awaited = nil
-        waiting.removeAll { $0 === call }
+        setWaiting(takeWaiting().filter { $0 !== call })
         if isCheck { return discard() }
         pool.callEnded(on: self)
         workSoon()
@@ -182,11 +223,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
 
     /// Releases the stream of an ended call. The rest of the stream has no user.
     func release(_ stream: UpstreamStream) {
-        let last = active.removeLast()
-        if last !== stream {
-            active[stream.slot] = last
-            last.slot = stream.slot
-        }
+        live?.remove(stream)
         // Objects from a rare peak are not kept.
         if spare.count < Self.keptObjects { spare.append(stream) }
         pool.callEnded(on: self)
@@ -203,15 +240,19 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     /// Handles the server's GOAWAY.
     fileprivate func serverGoesAway(_ code: HTTP2ErrorCode) {
         // The cause is the behaviour of clients, above all their cancelled streams, and no failure of the server.
-        if code == .enhanceYourCalm { isEndJudged = true }
-        retire()
+        retire(isEndJudged: code == .enhanceYourCalm)
     }
 
     /// Stops giving calls to the connection; it serves those that it has.
-    func retire() {
-        guard !isRetired else { return }
-        isRetired = true
-        workSoon()
+    func retire(isEndJudged: Bool = false) {
+        guard isOpen else { return }
+        switch admission {
+        case .open:
+            admission = .retired(isEndJudged: isEndJudged)
+            workSoon()
+        case .retired(let wasJudged): admission = .retired(isEndJudged: wasJudged || isEndJudged)
+        case .lost(let failure, let wasJudged): admission = .lost(failure, isEndJudged: wasJudged || isEndJudged)
+        }
     }
 
     /// Reports a failure.
@@ -220,9 +261,12 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     ///   - isJudged: whether it counts against the server.
     ///   - ofConnection: whether all calls share it. Then it counts once for all of them.
     func failed(_ failure: UpstreamFailure, isJudged: Bool, ofConnection: Bool) {
-        pool.failed(
-            server, failure, isCheck: isCheck, isJudged: isJudged && !(ofConnection && isEndJudged))
-        if ofConnection, isJudged { isEndJudged = true }
+        var isCounted = isJudged
+        if ofConnection, isJudged, case .lost(let loss, let isEndJudged) = admission {
+            isCounted = !isEndJudged
+            admission = .lost(loss, isEndJudged: true)
+        }
+        pool.failed(server, failure, isCheck: isCheck, isJudged: isCounted)
     }
 
     // MARK: - Events
@@ -242,58 +286,67 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     }
 
     override func deadlinePassed() {
-        deadline = Instant(nanoseconds: .max)
+        live?.deadline = Instant(nanoseconds: .max)
         work {
             if endOverdueConnecting() { return }
-            if !isGreeted { return notSent(.connectTimeout(server: place)) }
-            judgeTime()
+            guard let live, live.session.isGreeted else { return notSent(.connectTimeout(server: place)) }
+            judgeTime(live)
         }
     }
 
     /// Schedules the output at the end of the turn, for bytes that calls have written within other events.
     func workSoon() {
-        guard !isWorking, !isWorkDue else { return }
-        isWorkDue = true
+        guard case .none = activity else { return }
+        activity = .due
         loop.whenTurnEnds { [self] in
-            isWorkDue = false
+            activity = .none
             work {}
         }
     }
 
     func resume(_ stream: UpstreamStream) {
-        resumed.append(stream)
+        live?.resumed.append(stream)
         workSoon()
     }
 
     /// Handles an event: its own work, then the consequences for waiting calls and the socket.
     private func work(_ event: () -> Void) {
-        isWorking = true
-        event()
-        beginWaiting()
-        repeat {
-            deliverResumed()
-            session?.finishEvent()
-            flush()
-            session?.finishEvent()
-        } while !resumed.isEmpty
-        isWorking = false
+        handle {
+            event()
+            beginWaiting()
+            repeat {
+                live?.deliverResumed()
+                session?.finishEvent()
+                flush()
+                session?.finishEvent()
+            } while live?.resumed.isEmpty == false
+        }
         conclude()
     }
 
-    private func deliverResumed() {
-        let streams = resumed
-        resumed.removeAll(keepingCapacity: true)
-        for stream in streams { stream.deliver() }
+    private func handle(_ event: () -> Void) {
+        let isDue =
+            switch activity {
+            case .none: false
+            case .due: true
+            case .handling(let isDue): isDue
+            }
+        activity = .handling(isDue: isDue)
+        event()
+        activity = isDue ? .due : .none
     }
 
     private func conclude() {
         guard isOpen else { return }
-        if let loss { return end(loss) }
-        guard !isConnecting, hasBegun, let session, waiting.isEmpty else { return }
-        // Unwanted streams that were not reset end with the connection.
-        guard active.isEmpty, session.openStreams == 0 || session.isWithholdingResets else { return }
-        if isCheck || isRetired || !session.mayOpen { return discard() }
-        beginIdleness()
+        if loss != nil { return end() }
+        switch state {
+        case .connecting, .greeting: return
+        case .serving(let live), .idle(let live, _):
+            // Unwanted streams that were not reset end with the connection.
+            guard live.active.isEmpty, live.session.openStreams == 0 || live.session.isWithholdingResets else { return }
+            guard !isCheck, case .open = admission, live.session.mayOpen else { return discard() }
+            beginIdleness()
+        }
     }
 
     // MARK: - Time
@@ -302,28 +355,36 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     ///
     /// - Parameter instant: the deadline, or nil for none.
     func wait(until instant: Instant?) {
-        guard let instant, instant < deadline else { return }
-        deadline = instant
+        guard let instant, let live, instant < live.deadline else { return }
+        live.deadline = instant
         setDeadline(instant)
     }
 
     // MARK: - The end
 
+    /// The reason why the connection is unusable. Nil if it is usable.
+    var loss: UpstreamFailure? { if case .lost(let failure, _) = admission { failure } else { nil } }
+
     /// Marks the connection as unusable; it is closed at the end of the event.
     func lose(_ failure: UpstreamFailure) {
-        if loss == nil { loss = failure }
+        switch admission {
+        case .open: admission = .lost(failure, isEndJudged: false)
+        case .retired(let isEndJudged): admission = .lost(failure, isEndJudged: isEndJudged)
+        case .lost: break
+        }
     }
 
-    private func end(_ failure: UpstreamFailure) {
-        if isIdle { endIdleness() }
+    private func end() {
+        endIdleness()
         let unsent = output.count
         close()
-        leavePool()
-        isWorking = true
-        session?.close(unsent: unsent)
-        for stream in active where !stream.isOnWire { stream.failUnsent() }
-        session?.finishEvent()
-        isWorking = false
+        pool.remove(self, isIdle: false)
+        handle {
+            guard let live else { return }
+            live.session.close(unsent: unsent)
+            for stream in live.active { stream.failUnsent() }
+            live.session.finishEvent()
+        }
         input.removeAll()
         output.removeAll()
     }
@@ -331,31 +392,61 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     /// Closes the connection for good. No call uses it.
     override func discard() {
         guard isOpen else { return }
-        if isIdle { endIdleness() }
-        if let session, !isConnecting {
-            session.drain()
-            flush()
-        }
+        endIdleness()
+        session?.drain()
+        flush()
         guard isOpen else { return }
         transport.sendCloseNotify()
         close()
-        leavePool()
+        pool.remove(self, isIdle: false)
         session?.close()
         input.removeAll()
         output.removeAll()
     }
 
-    private func leavePool() {
-        isRetired = true
-        pool.remove(self, isIdle: false)
+    override func abandon() {
+        for call in takeWaiting() { call.awaited = nil }
+        for stream in live?.active ?? [] { stream.abandon() }
+        live?.active = []
+        close()
+    }
+}
+
+/// The session on a connected socket, its streams and its times.
+///
+/// A class, because its values change with each event. There is one for each socket.
+private final class LiveSession {
+    let session: HTTP2ClientSession
+    /// The streams in flight.
+    var active: [UpstreamStream] = []
+    /// The streams whose client takes content again.
+    var resumed: [UpstreamStream] = []
+    /// The time of the last received bytes. 0 if there were none.
+    var lastReceived = Instant(nanoseconds: 0)
+    /// The deadline for the server to accept some of the output. Nil while nothing has to wait.
+    var outputEnd: Instant?
+    /// The time from which the connection gets no more calls, because the server has long accepted no content on it.
+    /// Nil while its window is open.
+    var shutEnd: Instant?
+    /// The deadline set last, which is never later than any event that is awaited.
+    var deadline: Instant
+
+    init(_ session: HTTP2ClientSession, deadline: Instant) {
+        self.session = session
+        self.deadline = deadline
     }
 
-    override func abandon() {
-        for call in waiting { call.awaited = nil }
-        waiting = []
-        for stream in active { stream.abandon() }
-        active = []
-        close()
+    func remove(_ stream: UpstreamStream) {
+        let last = active.removeLast()
+        guard last !== stream else { return }
+        active[stream.slot] = last
+        last.slot = stream.slot
+    }
+
+    func deliverResumed() {
+        let streams = resumed
+        resumed.removeAll(keepingCapacity: true)
+        for stream in streams { stream.deliver() }
     }
 }
 
@@ -379,7 +470,7 @@ extension HTTP2UpstreamConnection {
     private func receiveAll() {
         waits.remove(.write)
         for _ in 0..<Self.readsPerEvent {
-            guard isOpen, !isConnecting, loss == nil, receive() else { return }
+            guard isOpen, loss == nil, receive() else { return }
         }
         // Bytes that TLS has read ahead make no socket readable.
         if isOpen, transport.hasBufferedInput { readAgain() }
@@ -389,11 +480,12 @@ extension HTTP2UpstreamConnection {
     ///
     /// - Returns: whether more may be available at once.
     private func receive() -> Bool {
+        guard let live else { return false }
         let room = input.room
         switch transport.read(from: self, into: &input) {
         case .done(let count):
-            lastReceived = loop.now
-            return take() && (count == room || transport.hasBufferedInput)
+            live.lastReceived = loop.now
+            return take(live.session) && (count == room || transport.hasBufferedInput)
         case .wantRead: input.releaseIfEmpty()
         case .wantWrite:
             input.releaseIfEmpty()
@@ -408,8 +500,7 @@ extension HTTP2UpstreamConnection {
     /// Processes the input.
     ///
     /// - Returns: whether the connection continues.
-    private func take() -> Bool {
-        guard let session else { return false }
+    private func take(_ session: HTTP2ClientSession) -> Bool {
         do throws(HTTP2Fault) {
             try session.receive(input.readable, now: loop.now)
         } catch {
@@ -423,9 +514,7 @@ extension HTTP2UpstreamConnection {
 
     /// Handles the end of the connection, by the server or because of it.
     private func ended(_ failure: UpstreamFailure) {
-        guard isGreeted else {
-            return notSent(ungreeted(failure))
-        }
+        guard session?.isGreeted == true else { return notSent(ungreeted(failure)) }
         // Remaining output, above all GOAWAY, is sent as far as the socket accepts it.
         if case .http2 = failure { flush() }
         lose(failure)
@@ -442,30 +531,30 @@ extension HTTP2UpstreamConnection {
     // MARK: - Output
 
     func flush() {
-        guard isOpen, !isConnecting, let session, !waits.contains(.write) else { return }
+        guard isOpen, let live, !waits.contains(.write) else { return }
         repeat {
             do throws(HTTP2Fault) {
-                try session.write(into: &output)
+                try live.session.write(into: &output)
             } catch {
                 lose(.http2(error))
             }
-            guard writeOutput() else { return }
-        } while isOpen && (session.reportRoom() || session.hasOutput)
-        for stream in active { stream.measure() }
-        measureWindow()
+            guard writeOutput(live) else { return }
+        } while isOpen && (live.session.reportRoom() || live.session.hasOutput)
+        for stream in live.active { stream.measure() }
+        measureWindow(live)
     }
 
     /// Writes the output to the socket.
     ///
     /// - Returns: whether everything was sent.
-    private func writeOutput() -> Bool {
+    private func writeOutput(_ live: LiveSession) -> Bool {
         guard !output.isEmpty else {
             output.releaseIfEmpty()
             return true
         }
         let before = output.count
         let step = transport.write(to: self, from: &output)
-        if output.count < before { outputEnd = nil }
+        if output.count < before { live.outputEnd = nil }
         switch step {
         case .done:
             wantWrite(waits.contains(.read))
@@ -473,17 +562,14 @@ extension HTTP2UpstreamConnection {
         case .wantWrite, .wantRead:
             waitToWrite(afterReading: step == .wantRead)
             // The timeout counts from the last byte that the server accepted.
-            if outputEnd == nil {
-                let end = loop.now + responseTimeout
-                outputEnd = end
-                wait(until: end)
-            }
+            if live.outputEnd == nil { live.outputEnd = loop.now + responseTimeout }
+            wait(until: live.outputEnd)
         case .endOfStream, .failed:
             // The server may have answered before it closed: reading delivers the answer, and then the end.
             output.removeAll()
             wantWrite(false)
-            outputEnd = loop.now + responseTimeout
-            wait(until: outputEnd)
+            live.outputEnd = loop.now + responseTimeout
+            wait(until: live.outputEnd)
             readAgain()
         }
         return false
@@ -493,40 +579,42 @@ extension HTTP2UpstreamConnection {
 // MARK: - Timeouts
 
 extension HTTP2UpstreamConnection {
-    private func judgeTime() {
+    private func judgeTime(_ live: LiveSession) {
         let now = loop.now
-        if let outputEnd, outputEnd <= now { return lose(.responseTimeout) }
+        if let outputEnd = live.outputEnd, outputEnd <= now { return lose(.responseTimeout) }
         // Backwards: an overdue stream leaves the array.
-        for slot in active.indices.reversed() where slot < active.count { active[slot].judge(now: now) }
-        if let shutEnd, shutEnd <= now { retire() }
-        if isIdle, let idleEnd, idleEnd <= now { return retire() }
-        wait(until: outputEnd)
-        if !isRetired { wait(until: shutEnd) }
-        if isIdle { wait(until: idleEnd) }
-        for stream in active { wait(until: stream.end) }
+        for slot in live.active.indices.reversed() where slot < live.active.count { live.active[slot].judge(now: now) }
+        if let shutEnd = live.shutEnd, shutEnd <= now { retire() }
+        if case .idle(_, let idleEnd) = state {
+            if idleEnd <= now { return retire() }
+            wait(until: idleEnd)
+        }
+        wait(until: live.outputEnd)
+        if case .open = admission { wait(until: live.shutEnd) }
+        for stream in live.active { wait(until: stream.end) }
     }
 
     /// Measures how long the window has been shut. Call it when nothing more can be framed.
-    private func measureWindow() {
-        guard isWindowShut, !isRetired else { return shutEnd = nil }
-        guard shutEnd == nil else { return }
-        shutEnd = loop.now + TimeSpan(nanoseconds: responseTimeout.nanoseconds / 2)
-        wait(until: shutEnd)
+    private func measureWindow(_ live: LiveSession) {
+        guard isWindowShut, case .open = admission else { return live.shutEnd = nil }
+        guard live.shutEnd == nil else { return }
+        live.shutEnd = loop.now + TimeSpan(nanoseconds: responseTimeout.nanoseconds / 2)
+        wait(until: live.shutEnd)
     }
 
     private func beginIdleness() {
-        guard !isIdle else { return }
-        isIdle = true
-        idleEnd = loop.now + idleTimeout
-        wait(until: idleEnd)
+        guard case .serving(let live) = state else { return }
+        let end = loop.now + idleTimeout
+        state = .idle(live, until: end)
+        wait(until: end)
         input.releaseIfEmpty()
         output.releaseIfEmpty()
         pool.becameIdle(self)
     }
 
     private func endIdleness() {
-        isIdle = false
-        idleEnd = nil
+        guard case .idle(let live, _) = state else { return }
+        state = .serving(live)
         pool.leftIdleness()
     }
 

@@ -3,36 +3,71 @@ internal import EventLoop
 internal import HTTP
 
 /// A call on an HTTP/2 connection. An object carries one call after the other.
+///
+/// ```
+///        begin          head written
+/// unused -----> begun -------------> onWire
+///   ^             |                    |
+///   +-- failed ---+-- ended, failed or cancelled
+/// ```
 public final class UpstreamStream {
-    /// The connection. Nil while there is no call. It is retained because a complete response outlives its use.
-    private var owner: HTTP2UpstreamConnection?
-    private var call: UpstreamCall?
-    /// The index among the streams in flight.
-    var slot = 0
-    /// The stream, once the head was written.
-    private var wire: CallStream?
-    private var isRequestComplete = false
-    private var isAnswered = false
-    /// Whether the client is slower than the server. The client's own timeouts apply then.
-    private var isHeld = false
-    /// The content of the request that was not framed at the last check.
-    private var unframed = 0
-    /// The deadline for the server's next step: accept more of the request, answer, or continue the response. Nil while
-    /// the client is awaited.
-    private(set) var end: Instant?
-
-    func begin(_ call: UpstreamCall, on owner: HTTP2UpstreamConnection, slot: Int) {
-        self.owner = owner
-        self.call = call
-        self.slot = slot
-        isRequestComplete = false
-        isAnswered = false
-        isHeld = false
-        unframed = 0
-        end = nil
+    /// The connection is retained because a complete response outlives its use.
+    private enum State {
+        case unused
+        case begun(HTTP2UpstreamConnection, UpstreamCall)
+        case onWire(HTTP2UpstreamConnection, UpstreamCall, CallStream)
     }
 
-    fileprivate var currentCall: UpstreamCall? { call }
+    private enum Request {
+        /// `unframed` is the content that was not framed at the last check.
+        case open(unframed: Int)
+        case complete
+    }
+
+    private enum Response {
+        case awaited
+        /// While the client is slower than the server, the response is held, and the client's own timeouts apply.
+        case arriving(isHeld: Bool)
+    }
+
+    /// The progress of one call.
+    private struct Progress {
+        var request = Request.open(unframed: 0)
+        var response = Response.awaited
+        /// The deadline for the server's next step: accept more of the request, answer, or continue the response. Nil
+        /// while the client is awaited.
+        var end: Instant?
+    }
+
+    private var state = State.unused
+    private var progress = Progress()
+    /// The index among the streams in flight.
+    var slot = 0
+
+    func begin(_ call: UpstreamCall, on owner: HTTP2UpstreamConnection, slot: Int) {
+        state = .begun(owner, call)
+        progress = Progress()
+        self.slot = slot
+    }
+
+    private var owner: HTTP2UpstreamConnection? {
+        switch state {
+        case .unused: nil
+        case .begun(let owner, _), .onWire(let owner, _, _): owner
+        }
+    }
+
+    private var call: UpstreamCall? {
+        switch state {
+        case .unused: nil
+        case .begun(_, let call), .onWire(_, let call, _): call
+        }
+    }
+
+    /// The stream of the session, once the head was written.
+    private var wire: CallStream? { if case .onWire(_, _, let wire) = state { wire } else { nil } }
+    private var isRequestComplete: Bool { if case .complete = progress.request { true } else { false } }
+    var end: Instant? { progress.end }
     var footprint: Int { wire?.footprint ?? 0 }
 
     // MARK: - The request
@@ -41,7 +76,7 @@ public final class UpstreamStream {
         _ request: OutgoingRequest, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>,
         fields: (inout ByteBuffer) -> Void
     ) -> Bool {
-        guard let owner, let call, let session = owner.session else { return true }
+        guard case .begun(let owner, let call) = state, let session = owner.session else { return true }
         do throws(HTTP2OpenFailure) {
             let opened = try session.open(
                 request.method, scheme: owner.transport.isPlain ? "http" : "https", authority: authority,
@@ -57,8 +92,10 @@ public final class UpstreamStream {
                 if case .length(let length) = request.framing { output.appendField("content-length", decimal: length) }
             }
             guard let opened = opened as? CallStream else { preconditionFailure("the handler makes no other streams") }
-            opened.carrier = self
-            wire = opened
+            opened.carry(self, call)
+            state = .onWire(owner, call, opened)
+            // An earlier server got this content and has not processed it.
+            call.kept.replay { _ = opened.sendContent($0) }
         } catch {
             switch error {
             case .headTooLarge: return false
@@ -66,14 +103,7 @@ public final class UpstreamStream {
             case .noRoom, .closing: owner.lose(.disconnected)
             }
         }
-        replay(call)
         return true
-    }
-
-    /// Sends the content again that an earlier server got and has not processed.
-    private func replay(_ call: UpstreamCall) {
-        guard let wire else { return }
-        call.kept.replay { _ = wire.sendContent($0) }
     }
 
     var contentRoom: Int {
@@ -82,7 +112,7 @@ public final class UpstreamStream {
     }
 
     func write(_ first: UInt8?, _ content: Span<UInt8>) {
-        guard let wire, let call, let owner else { return }
+        guard case .onWire(let owner, let call, let wire) = state else { return }
         call.kept.keep(first, content, in: owner.pool.buffers)
         if let first {
             let byte: [1 of UInt8] = [first]
@@ -94,7 +124,7 @@ public final class UpstreamStream {
     func send(isComplete: Bool) {
         guard let owner else { return }
         if isComplete, !isRequestComplete {
-            isRequestComplete = true
+            progress.request = .complete
             wire?.sendEnd()
             limitWait()
         }
@@ -103,16 +133,15 @@ public final class UpstreamStream {
 
     /// Measures the wait for the server. Call it when nothing more can be framed.
     func measure() {
-        guard let wire, !isRequestComplete else { return }
-        let before = unframed
-        unframed = wire.unframed
-        if unframed != before { limitWait() }
+        guard let wire, case .open(let before) = progress.request, wire.unframed != before else { return }
+        progress.request = .open(unframed: wire.unframed)
+        limitWait()
     }
 
     // MARK: - The response
 
     func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
-        isAnswered = true
+        progress.response = .arriving(isHeld: false)
         // The server has processed the request, so no other one gets it.
         call?.kept.drop()
         limitWait()
@@ -122,7 +151,7 @@ public final class UpstreamStream {
     func receive(_ content: Span<UInt8>) -> Int {
         guard let call else { return content.count }
         let taken = call.responseContent(content)
-        isHeld = taken < content.count
+        progress.response = .arriving(isHeld: taken < content.count)
         limitWait()
         return taken
     }
@@ -159,14 +188,11 @@ public final class UpstreamStream {
         }
     }
 
-    /// Whether the session knows the stream.
-    var isOnWire: Bool { wire != nil }
-
-    /// Fails the call because the connection ended before it could take the request.
+    /// Fails the call if the connection ended before it could take the request.
     func failUnsent() {
-        let call = call
-        fail(owner?.loss ?? .disconnected, again: .always, isJudged: false)
-        call?.finishEvent()
+        guard case .begun(let owner, let call) = state else { return }
+        fail(owner.loss ?? .disconnected, again: .always, isJudged: false)
+        call.finishEvent()
     }
 
     private func fail(
@@ -180,8 +206,8 @@ public final class UpstreamStream {
     }
 
     func resumeResponse() {
-        guard isHeld, let owner else { return }
-        isHeld = false
+        guard case .arriving(isHeld: true) = progress.response, let owner else { return }
+        progress.response = .arriving(isHeld: false)
         limitWait()
         // In an event of its own: the caller is within an event of its client.
         owner.resume(self)
@@ -195,21 +221,28 @@ public final class UpstreamStream {
     private func limitWait() {
         guard let owner else { return }
         let isOwing = isRequestComplete || (wire?.unframed ?? 0) > 0
-        end = isOwing && !isHeld ? owner.loop.now + (isAnswered ? owner.contentTimeout : owner.responseTimeout) : nil
-        owner.wait(until: end)
+        progress.end = isOwing ? stepTime(owner).map { owner.loop.now + $0 } : nil
+        owner.wait(until: progress.end)
+    }
+
+    /// Returns the time for the server's next step, or nil while the client is awaited.
+    private func stepTime(_ owner: HTTP2UpstreamConnection) -> TimeSpan? {
+        switch progress.response {
+        case .awaited: owner.responseTimeout
+        case .arriving(isHeld: false): owner.contentTimeout
+        case .arriving(isHeld: true): nil
+        }
     }
 
     func judge(now: Instant) {
-        guard let end, end <= now, let owner else { return }
+        guard let end, end <= now, let owner, let call, let time = stepTime(owner) else { return }
         // Nothing has arrived for long on any stream: the connection may be dead, so the next requests use others.
-        let wait = isAnswered ? owner.contentTimeout : owner.responseTimeout
-        if (now - owner.lastReceived).nanoseconds >= wait.nanoseconds / 2 { owner.retire() }
+        if (now - owner.lastReceived).nanoseconds >= time.nanoseconds / 2 { owner.retire() }
         let wire = wire
-        let call = call
         // A client whose upload the service does not accept must not have it ejected for all clients of the connection.
         fail(.responseTimeout, again: .never, isJudged: wire?.isStarved != true)
         wire?.reset(.cancel)
-        call?.finishEvent()
+        call.finishEvent()
     }
 
     // MARK: - The end
@@ -221,34 +254,37 @@ public final class UpstreamStream {
     }
 
     private func detach() -> UpstreamCall? {
-        guard let owner, let call else { return nil }
-        call.carrier = nil
-        self.owner = nil
-        self.call = nil
-        wire?.carrier = nil
-        wire = nil
-        end = nil
+        guard let owner, let call = forget() else { return nil }
         owner.release(self)
         return call
     }
 
-    /// Ends the call because its pool ends.
-    func abandon() {
+    private func forget() -> UpstreamCall? {
+        let call = call
         call?.carrier = nil
-        call = nil
-        wire?.carrier = nil
-        wire = nil
-        owner = nil
+        wire?.release()
+        state = .unused
+        return call
     }
+
+    /// Ends the call because its pool ends.
+    func abandon() { _ = forget() }
 }
 
 /// The stream of the session, which passes its events to the carrier of the call while there is one.
 final class CallStream: HTTP2ClientStream {
-    var carrier: UpstreamStream? {
-        didSet { if let carrier { finishing = carrier.currentCall } }
+    private enum Use {
+        case none
+        case carrying(UpstreamStream, UpstreamCall)
+        /// The carrier has released the stream within an event, which still has to be finished for the call.
+        case released(UpstreamCall)
     }
-    /// The call of the present event. Its event is finished even if the call has released the stream within it.
-    private var finishing: UpstreamCall?
+
+    private var use = Use.none
+    private var carrier: UpstreamStream? { if case .carrying(let carrier, _) = use { carrier } else { nil } }
+
+    func carry(_ carrier: UpstreamStream, _ call: UpstreamCall) { use = .carrying(carrier, call) }
+    func release() { if case .carrying(_, let call) = use { use = .released(call) } }
 
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { carrier?.responseHead(head, bytes) }
     override func receive(content: Span<UInt8>) -> Int { carrier?.receive(content) ?? content.count }
@@ -259,8 +295,12 @@ final class CallStream: HTTP2ClientStream {
     override func requestSpaceAvailable() { carrier?.requestSpaceAvailable() }
     override func failed(_ failure: HTTP2StreamFailure) { carrier?.failed(failure) }
     override func finishEvent() {
-        let call = finishing
-        if carrier == nil { finishing = nil }
-        call?.finishEvent()
+        switch use {
+        case .none: break
+        case .carrying(_, let call): call.finishEvent()
+        case .released(let call):
+            use = .none
+            call.finishEvent()
+        }
     }
 }
