@@ -80,7 +80,7 @@ public final class HTTP1Connection: UpstreamConnection {
     // MARK: - Interface for the call
 
     func begin(_ call: UpstreamCall) {
-        call.carrier = .http1(self)
+        call.placement = .carried(.http1(self))
         state = .active(call, .head(interimResponses: 0))
         request = .open(isChunked: false, .unsent(isBlocked: false))
         guard !isConnecting else { return }
@@ -194,7 +194,7 @@ public final class HTTP1Connection: UpstreamConnection {
     private func detachCall(from pool: UpstreamPool) -> UpstreamCall? {
         guard case .active(let call, _) = state else { return nil }
         state = .ended
-        call.carrier = nil
+        call.placement = .unplaced
         pool.callEnded(on: self)
         return call
     }
@@ -237,12 +237,12 @@ public final class HTTP1Connection: UpstreamConnection {
     private func end(_ failure: UpstreamFailure, again: Repetition) {
         guard let call = detachCall(from: pool) else { return }
         discard()
-        call.tried.insert(server)
+        call.search.tried.insert(server)
         call.failed(failure, again: again)
     }
 
     override func abandon() {
-        if case .active(let call, _) = state { call.carrier = nil }
+        if case .active(let call, _) = state { call.placement = .unplaced }
         state = .ended
         close()
     }
@@ -348,11 +348,6 @@ extension HTTP1Connection {
     /// - Returns: whether there is more to do now.
     private func parseHead(_ call: UpstreamCall, after interimResponses: Int) -> Bool {
         let method = call.method
-        // Moved out during its use: a long access to the property would be checked for exclusivity, and with it all
-        // others.
-        var head = ResponseHead()
-        swap(&head, &self.head)
-        defer { swap(&head, &self.head) }
         let length: Int
         switch Self.look(at: input.readable, answering: method, &parser, &head) {
         case .incomplete: return false
@@ -413,12 +408,14 @@ extension HTTP1Connection {
             return true
         }
         do throws(MessageFault) {
-            let (step, taken) = try Self.pass(input.readable, to: call, &decoder).get()
+            let step = try decoder.next(input.readable)
             var isHeld = false
             switch step {
             case .needMore: awaitContent()
             case .framing(let count): input.consume(count)
             case .content(let count):
+                let taken = call.responseContent(input.readable.extracting(first: count))
+                decoder.consumed(taken)
                 input.consume(taken)
                 isHeld = taken < count
             case .end: break
@@ -436,21 +433,6 @@ extension HTTP1Connection {
             fail(.malformed(error))
             return false
         }
-    }
-
-    /// Parses the first bytes, and passes them on if they are content.
-    ///
-    /// - Returns: the kind of the bytes, and the amount of content taken. Errors are returned, because a throwing
-    ///   function would keep the compiler from optimising the access to the input.
-    private static func pass(
-        _ bytes: Span<UInt8>, to call: UpstreamCall, _ decoder: inout ContentDecoder
-    ) -> Result<(step: ContentDecoder.Step, taken: Int), MessageFault> {
-        let step: ContentDecoder.Step
-        do throws(MessageFault) { step = try decoder.next(bytes) } catch { return .failure(error) }
-        guard case .content(let count) = step else { return .success((step, 0)) }
-        let taken = call.responseContent(bytes.extracting(first: count))
-        decoder.consumed(taken)
-        return .success((step, taken))
     }
 
     // MARK: - Unused connections

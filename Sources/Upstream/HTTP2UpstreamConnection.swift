@@ -70,7 +70,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         let session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)
         session.resetsLeft = Self.mostResets
-        state = .greeting(LiveSession(session, deadline: connectDeadline), waiting: takeWaiting())
+        state = .greeting(LiveSession(session, deadline: connectDeadline), waiting: waiting)
         wantRead(true)
         if transport.hasBufferedInput { readAgain() }
     }
@@ -88,35 +88,41 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     /// The time of the last received bytes. 0 if there were none.
     var lastReceived: Instant { live?.lastReceived ?? Instant(nanoseconds: 0) }
 
-    /// Removes the calls that wait for the server's SETTINGS.
-    private func takeWaiting() -> [UpstreamCall] {
-        switch state {
-        case .connecting(let calls):
-            state = .connecting(waiting: [])
-            return calls
-        case .greeting(let live, let calls):
-            state = .greeting(live, waiting: [])
-            return calls
-        case .serving, .idle: return []
+    /// The calls that wait for the server's SETTINGS.
+    private var waiting: [UpstreamCall] {
+        get {
+            switch state {
+            case .connecting(let calls), .greeting(_, let calls): calls
+            case .serving, .idle: []
+            }
+        }
+        set {
+            switch state {
+            case .connecting: state = .connecting(waiting: newValue)
+            case .greeting(let live, _): state = .greeting(live, waiting: newValue)
+            case .serving, .idle: break
+            }
         }
     }
 
     /// Continues after a failure before the first byte: with the next address, or for each call with the next server.
     override func notSent(_ failure: UpstreamFailure) {
-        state = .connecting(waiting: takeWaiting())
+        state = .connecting(waiting: waiting)
         output.removeAll()
         input.removeAll()
         do throws(UpstreamFailure) {
             try reconnect(for: nil, after: failure, isExtended: false)
         } catch {
             discard()
+            let calls = waiting
+            waiting = []
             // One call may have ended another that waited.
-            for call in takeWaiting() where call.awaited === self { leaveWaiting(call, after: error) }
+            for call in calls where call.isAwaiting(self) { leaveWaiting(call, after: error) }
         }
     }
 
     private func leaveWaiting(_ call: UpstreamCall, after failure: UpstreamFailure) {
-        call.awaited = nil
+        call.placement = .unplaced
         guard isCheck else { return pool.move(call, from: self, after: failure) }
         call.failed(failure, again: .never)
         call.finishEvent()
@@ -137,8 +143,8 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         live.deadline = Instant(nanoseconds: .max)
         wait(until: live.outputEnd)
         for call in calls {
-            guard call.awaited === self else { continue }
-            call.awaited = nil
+            guard call.isAwaiting(self) else { continue }
+            call.placement = .unplaced
             guard hasRoom else {
                 if isCheck { leaveWaiting(call, after: .refused) } else { pool.reassign(call, from: self) }
                 continue
@@ -188,19 +194,13 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         switch state {
         case .serving(let live), .idle(let live, _): return carry(call, live)
         case .connecting, .greeting:
-            call.awaited = self
-            var calls = takeWaiting()
+            call.placement = .awaiting(self)
+            var calls = waiting
+            // So that `calls` is not copied.
+            waiting = []
             calls.append(call)
-            setWaiting(calls)
+            waiting = calls
             return nil
-        }
-    }
-
-    private func setWaiting(_ calls: [UpstreamCall]) {
-        switch state {
-        case .connecting: state = .connecting(waiting: calls)
-        case .greeting(let live, _): state = .greeting(live, waiting: calls)
-        case .serving, .idle: break
         }
     }
 
@@ -208,14 +208,14 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         let stream = spare.popLast() ?? UpstreamStream()
         stream.begin(call, on: self, slot: live.active.count)
         live.active.append(stream)
-        call.carrier = .http2(stream)
+        call.placement = .carried(.http2(stream))
         return stream
     }
 
     /// Removes a waiting call.
     func leave(_ call: UpstreamCall) {
-        call.awaited = nil
-        setWaiting(takeWaiting().filter { $0 !== call })
+        call.placement = .unplaced
+        waiting.removeAll { $0 === call }
         if isCheck { return discard() }
         pool.callEnded(on: self)
         workSoon()
@@ -405,7 +405,8 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     }
 
     override func abandon() {
-        for call in takeWaiting() { call.awaited = nil }
+        for call in waiting { call.placement = .unplaced }
+        waiting = []
         for stream in live?.active ?? [] { stream.abandon() }
         live?.active = []
         close()

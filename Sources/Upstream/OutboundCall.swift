@@ -6,18 +6,35 @@ public import HTTP
 ///
 /// Redirects are ordinary responses, since the request is meant for this service alone. If a kept connection ends
 /// without a response, the request is sent once more on a new one, if it is repeatable.
+///
+/// ```
+///                  answer, failure           end of the turn
+/// running(timer) ------------------> ended ------------------> stopped
+///       +------------------------ stop -----------------------^
+/// ```
 public final class OutboundCall: UpstreamCall {
     public typealias Completion = (Result<OutboundAnswer, OutboundFailure>) -> Void
+
+    private enum State {
+        /// The timer is nil before the start.
+        case running(Completion, LoopTimer?)
+        /// The completion is called at the end of the turn.
+        case ended(Completion, LoopTimer?)
+        case stopped
+    }
+
+    private struct Attempt {
+        var answer = OutboundAnswer()
+        /// The number of bytes of the request's content that have been written.
+        var sent = 0
+    }
 
     private let pool: UpstreamPool
     private let loop: Loop
     private let request: OutboundRequest
     private let contentLimit: Int
-    private var completion: Completion?
-    private var timer: LoopTimer?
-    private var hasEnded = false
-    private var answer = OutboundAnswer()
-    private var sent = 0
+    private var state: State
+    private var attempt = Attempt()
     private var maySendAgain: Bool
 
     /// Creates a call.
@@ -35,30 +52,30 @@ public final class OutboundCall: UpstreamCall {
         self.request = request
         self.contentLimit = contentLimit
         maySendAgain = isRepeatable
-        self.completion = completion
+        state = .running(completion, nil)
     }
 
     /// Starts the call.
     ///
     /// - Parameter timeout: the time for the whole call, including the wait for a connection.
     public func start(timeout: TimeSpan) {
-        timer = LoopTimer(loop: loop, interval: timeout) { [unowned self] in
+        guard case .running(let completion, _) = state else { return }
+        let timer = LoopTimer(loop: loop, interval: timeout) { [unowned self] in
             cancel()
             end(.failure(.timeout))
         }
+        state = .running(completion, timer)
         begin(again: false)
     }
 
     /// Cancels the call without calling its completion.
     public func stop() {
-        completion = nil
-        timer = nil
+        state = .stopped
         cancel()
     }
 
     private func begin(again: Bool) {
-        sent = 0
-        answer = OutboundAnswer()
+        attempt = Attempt()
         do throws(UpstreamFailure) {
             let carrier = try again ? pool.startAgain(self) : pool.start(self, for: 0)
             if let carrier { began(on: carrier) }
@@ -69,15 +86,14 @@ public final class OutboundCall: UpstreamCall {
 
     /// Calls the completion at the end of the turn, outside of any other event, since it may start or end other calls.
     private func end(_ result: Result<OutboundAnswer, OutboundFailure>) {
-        guard !hasEnded else { return }
-        hasEnded = true
+        guard case .running(let completion, let timer) = state else { return }
+        state = .ended(completion, timer)
         // Retains this object until then.
         loop.whenTurnEnds { [self] in
-            timer = nil
-            // Nil if the call was stopped meanwhile.
-            let completion = completion
-            self.completion = nil
-            completion?(result)
+            // The call may have been stopped meanwhile.
+            guard case .ended(let completion, _) = state else { return }
+            state = .stopped
+            completion(result)
         }
     }
 
@@ -98,8 +114,8 @@ public final class OutboundCall: UpstreamCall {
 
     private func push(on carrier: UpstreamCarrier) {
         let content = request.content
-        sent += carrier.write(prefixOf: content.span.extracting(sent...))
-        carrier.send(isComplete: sent == content.count)
+        attempt.sent += carrier.write(prefixOf: content.span.extracting(attempt.sent...))
+        carrier.send(isComplete: attempt.sent == content.count)
     }
 
     public override func requestSpaceAvailable() {
@@ -111,10 +127,10 @@ public final class OutboundCall: UpstreamCall {
     public override var method: Method? { .post }
 
     public override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
-        answer.status = head.status
+        attempt.answer.status = head.status
         let name = Array("retry-after".utf8)
         for field in head.fields where field.nameRange.of(bytes).equals(lowercase: name) {
-            answer.retryAfter = Self.seconds(field.valueRange.of(bytes))
+            attempt.answer.retryAfter = Self.seconds(field.valueRange.of(bytes))
         }
     }
 
@@ -130,16 +146,16 @@ public final class OutboundCall: UpstreamCall {
     }
 
     public override func responseContent(_ content: Span<UInt8>) -> Int {
-        guard answer.content.count + content.count <= contentLimit else {
+        guard attempt.answer.content.count + content.count <= contentLimit else {
             cancel()
-            end(.failure(.contentTooLarge(status: answer.status)))
+            end(.failure(.contentTooLarge(status: attempt.answer.status)))
             return content.count
         }
-        for index in content.indices { answer.content.append(content[index]) }
+        for index in content.indices { attempt.answer.content.append(content[index]) }
         return content.count
     }
 
-    public override func responseEnded() { end(.success(answer)) }
+    public override func responseEnded() { end(.success(attempt.answer)) }
 
     public override func failed(_ failure: UpstreamFailure, again: Repetition) {
         guard again != .never, maySendAgain else { return end(.failure(.upstream(failure))) }

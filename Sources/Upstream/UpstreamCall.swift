@@ -6,43 +6,61 @@ public import HTTP
 ///
 /// The carrier calls the `open` methods from its own events, and `finishEvent()` at the end of each, where the call may
 /// write to its client.
+///
+/// ```
+///              room                 response ended, failed, cancelled
+/// unplaced ---------------> carried ------> unplaced
+///   |  |     SETTINGS          ^
+///   |  +---> awaiting ---------+  HTTP/2, while the server is being connected
+///   |           ^              |
+///   +------> queued -----------+
+/// ```
 open class UpstreamCall {
+    enum Placement {
+        /// Before the start, after the end, and between two servers.
+        case unplaced
+        case queued(QueuePlace)
+        /// The call waits for the SETTINGS of the connection's server.
+        case awaiting(HTTP2UpstreamConnection)
+        case carried(UpstreamCarrier)
+    }
+
+    /// A place in the queue of a pool, which outlives it.
+    struct QueuePlace {
+        unowned let pool: UpstreamPool
+        let ticket: UInt64
+    }
+
+    /// What the pool remembers about a call from its start to its end.
+    struct Search {
+        /// The client's key, where it decides the server.
+        let key: UInt64
+        /// The servers that have failed the call.
+        var tried = ServerSet()
+        var lastServer: Int?
+        /// The deadline of the wait for a connection. Nil if the call has not waited yet.
+        var waitingEnd: Instant?
+        var isPlaced = false
+    }
+
+    final var placement = Placement.unplaced
+    final var search = Search(key: 0)
     /// The carrier of the call. Nil before its start and after its end.
-    ///
-    /// Computed, as are others here: see `Loop.now`.
-    public internal(set) final var carrier: UpstreamCarrier? {
-        get { storedCarrier }
-        set { storedCarrier = newValue }
+    public final var carrier: UpstreamCarrier? {
+        if case .carried(let carrier) = placement { carrier } else { nil }
     }
-    private final var storedCarrier: UpstreamCarrier?
     /// The index of the last server that got the request. Nil if there was none.
-    public internal(set) final var lastServer: Int? {
-        get { storedServer }
-        set { storedServer = newValue }
-    }
-    private final var storedServer: Int?
+    public final var lastServer: Int? { search.lastServer }
     /// Whether a connection was available or opened for the call, even if it failed.
-    public internal(set) final var isPlaced: Bool {
-        get { storedPlaced }
-        set { storedPlaced = newValue }
-    }
-    private final var storedPlaced = false
-    /// The pool whose queue the call waits in. It stays set after the wait, so that ending the call can remove it from
-    /// there.
-    final unowned var queue: UpstreamPool?
-    final var ticket: UInt64 = 0
-    /// The client's key, where it decides the server.
-    final var key: UInt64 = 0
-    /// The deadline of the wait for a connection. Nil if the call has not waited yet.
-    final var waitingEnd: Instant?
-    /// The servers that have failed the call.
-    final var tried = ServerSet()
-    /// The connection whose server the call waits for.
-    final var awaited: HTTP2UpstreamConnection?
+    public final var isPlaced: Bool { search.isPlaced }
     /// The sent content, in case another server needs it.
     final var kept = RetainedContent()
 
     public init() {}
+
+    final func isAwaiting(_ connection: HTTP2UpstreamConnection) -> Bool {
+        if case .awaiting(let awaited) = placement { awaited === connection } else { false }
+    }
 
     /// The bytes of memory that the call holds in blocks.
     public final var footprint: Int { (carrier?.footprint ?? 0) + kept.footprint }
@@ -80,9 +98,12 @@ open class UpstreamCall {
 
     /// Cancels the call in any state. Nothing is called afterwards.
     public final func cancel() {
-        carrier?.cancel()
-        awaited?.leave(self)
-        if waitingEnd != nil { queue?.leave(self) }
+        switch placement {
+        case .unplaced: break
+        case .queued(let place): place.pool.leave(self, place)
+        case .awaiting(let connection): connection.leave(self)
+        case .carried(let carrier): carrier.cancel()
+        }
     }
 
     /// Whether all sent content, if any, is sent again by the carrier of a second start.

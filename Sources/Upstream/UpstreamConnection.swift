@@ -79,19 +79,11 @@ public class UpstreamConnection: SocketHandler {
 
     /// The deadline of the present socket to connect.
     final var connectDeadline: Instant {
-        switch search {
-        case .trying(let attempts): attempts.deadline
-        case .ended: Instant(nanoseconds: .max)
-        }
+        if case .trying(let attempts) = search { attempts.deadline } else { Instant(nanoseconds: .max) }
     }
 
     /// Whether the present socket has served a call.
-    final var hasServed: Bool {
-        switch search {
-        case .trying: false
-        case .ended: true
-        }
-    }
+    final var hasServed: Bool { if case .ended = search { true } else { false } }
 
     final func endSearch() { if !hasServed { search = .ended } }
 

@@ -5,8 +5,8 @@ public import EventLoop
 extension UpstreamPool {
     func streamPlace(for call: UpstreamCall) throws(UpstreamFailure) -> Place {
         // Servers may admit fewer streams than our own limit of requests.
-        var full = call.tried
-        while let server = balancer.choose(among: states, for: call.key, tried: full, at: loop.now) {
+        var full = call.search.tried
+        while let server = balancer.choose(among: states, for: call.search.key, tried: full, at: loop.now) {
             let place = try streamPlace(for: call, at: server)
             guard case .none = place else { return place }
             full.insert(server)
@@ -199,7 +199,7 @@ extension UpstreamPool {
     /// Starts health checks if they are configured.
     func startChecks() {
         guard let rules = settings.health else { return }
-        checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
+        life = .open(checks: servers.indices.map { HealthCheck(pool: self, server: $0, rules) })
     }
 
     /// Records a check.

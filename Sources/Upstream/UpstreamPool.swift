@@ -8,7 +8,25 @@ internal import TLS
 /// them, and remembers failing servers.
 ///
 /// The HTTP/2 connections and the health of servers are in `UpstreamPool+Streams`.
+///
+/// ```
+///  open(checks) -- close --> closed          sufficient -- no descriptor --> exhausted(until)
+///                                                 ^-- connected, or until --------+
+/// ```
 public final class UpstreamPool {
+    enum Life {
+        case open(checks: [HealthCheck])
+        /// No request is in flight any more, and no server is checked.
+        case closed
+    }
+
+    /// The descriptors and the memory for further connections.
+    private enum Supply {
+        case sufficient
+        /// The last connection could not be opened.
+        case exhausted(until: Instant)
+    }
+
     public let settings: UpstreamSettings
     let loop: Loop
     let buffers: BufferPool
@@ -22,20 +40,17 @@ public final class UpstreamPool {
     /// The number of connections that check servers, which count for no limit.
     private var checkCount = 0
     /// The number of idle connections.
-    public internal(set) var idleCount: Int {
-        get { storedIdleCount }
-        set { storedIdleCount = newValue }
-    }
-    private var storedIdleCount = 0
+    public internal(set) var idleCount = 0
     /// The number of requests that have begun, or wait for their connection to open.
     private var underWay = 0
     /// The number of tunnels, open or opening.
     private var heldTunnels = 0
     private let waiting: WaitingQueue<UpstreamCall>
     private var waitingTimer: LoopTimer?
-    private var isServingWaiting = false
-    private var exhaustionEnd = Instant(nanoseconds: .min)
-    var checks: [HealthCheck] = []
+    /// Whether waiting calls are served at the end of the turn.
+    private var isServiceDue = false
+    private var supply = Supply.sufficient
+    var life = Life.open(checks: [])
     /// Called when a worker starts or stops using a server. Rare.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
 
@@ -93,7 +108,7 @@ public final class UpstreamPool {
     }
 
     /// Whether the last connection could not be opened for lack of descriptors or memory.
-    private var isExhausted: Bool { loop.now < exhaustionEnd }
+    private var isExhausted: Bool { if case .exhausted(let end) = supply { loop.now < end } else { false } }
 
     /// Starts a call. The caller then writes the request and sends it.
     ///
@@ -102,11 +117,7 @@ public final class UpstreamPool {
     public func start(
         _ call: UpstreamCall, for key: UInt64
     ) throws(UpstreamFailure) -> UpstreamCarrier? {
-        call.key = key
-        call.tried = ServerSet()
-        call.lastServer = nil
-        call.isPlaced = false
-        call.waitingEnd = nil
+        call.search = UpstreamCall.Search(key: key)
         call.kept.reset()
         if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
@@ -114,9 +125,9 @@ public final class UpstreamPool {
 
     /// Restarts a call that got no response: on a new connection, and at another server if there is one.
     public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamCarrier? {
-        let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
-        if !others { call.tried = ServerSet() }
-        call.waitingEnd = nil
+        let others = states.indices.contains { states[$0].isResolved && !call.search.tried.contains($0) }
+        if !others { call.search.tried = ServerSet() }
+        call.search.waitingEnd = nil
         return try connectionOrWait(call, isFresh: true)
     }
 
@@ -137,13 +148,13 @@ public final class UpstreamPool {
 
     private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw isExhausted ? .exhausted(errno: EMFILE) : .connectionLimit }
-        let end = call.waitingEnd ?? loop.now + settings.waitingTimeout
+        let end = call.search.waitingEnd ?? loop.now + settings.waitingTimeout
         // The call may have waited before, and then found no room on its connection: its waiting time does not restart.
         guard loop.now < end else { throw .waitingTimeout }
-        call.waitingEnd = end
+        call.search.waitingEnd = end
         let isFirst = waiting.isEmpty
-        call.queue = self
-        call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
+        let ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
+        call.placement = .queued(UpstreamCall.QueuePlace(pool: self, ticket: ticket))
         if isFirst { waitingTimer?.start(after: min(settings.waitingTimeout, Self.glance)) }
     }
 
@@ -158,9 +169,7 @@ public final class UpstreamPool {
 
     private func place(for call: UpstreamCall, isFresh: Bool) throws(UpstreamFailure) -> Place {
         guard settings.speaks == .http11 else { return try streamPlace(for: call) }
-        guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
-            return .none
-        }
+        guard let server = choose(for: call.search) else { return .none }
         // Other long unused connections are hardly better than the one that has just failed.
         if isFresh {
             let oldest = servers[server].idle.first
@@ -195,8 +204,8 @@ public final class UpstreamPool {
     }
 
     func callBegins(_ call: UpstreamCall, at server: Int) {
-        call.lastServer = server
-        call.isPlaced = true
+        call.search.lastServer = server
+        call.search.isPlaced = true
         states[server].busy += 1
         underWay += 1
         servers[server].tally.counts.requests += 1
@@ -233,17 +242,17 @@ public final class UpstreamPool {
     // MARK: - Waiting
 
     /// Removes a waiting call.
-    func leave(_ call: UpstreamCall) {
-        call.queue = nil
-        waiting.remove(call.ticket)
+    func leave(_ call: UpstreamCall, _ place: UpstreamCall.QueuePlace) {
+        call.placement = .unplaced
+        waiting.remove(place.ticket)
     }
 
     /// Serves waiting calls at the end of the turn: the connection that makes room is within its own event.
     func serveWaitingSoon() {
-        guard !waiting.isEmpty, !isServingWaiting else { return }
-        isServingWaiting = true
+        guard !waiting.isEmpty, !isServiceDue else { return }
+        isServiceDue = true
         loop.whenTurnEnds { [self] in
-            isServingWaiting = false
+            isServiceDue = false
             serveWaiting()
         }
     }
@@ -251,22 +260,22 @@ public final class UpstreamPool {
     private func serveWaiting() {
         // Each waiting call at most once: a call that fails may restart, and waits again.
         for _ in 0..<waiting.count {
-            guard mayStart, let call = waiting.first else { return }
+            guard mayStart, let call = waiting.first, case .queued(let queuePlace) = call.placement else { return }
             do throws(UpstreamFailure) {
-                let isFresh = !call.tried.isEmpty
+                let isFresh = !call.search.tried.isEmpty
                 var granted = try place(for: call, isFresh: isFresh)
                 if case .none = granted, isFresh {
                     // Room exists only at servers that have failed it before.
-                    call.tried = ServerSet()
+                    call.search.tried = ServerSet()
                     granted = try place(for: call, isFresh: true)
                 }
                 // The apparent room was none: the call keeps its place.
                 if case .none = granted { return }
-                leave(call)
+                waiting.remove(queuePlace.ticket)
                 guard case .carrier(let carrier) = granted else { continue }
                 call.began(on: carrier)
             } catch {
-                leave(call)
+                leave(call, queuePlace)
                 call.failed(error, again: .never)
             }
             call.finishEvent()
@@ -290,7 +299,7 @@ public final class UpstreamPool {
                 return
             }
             guard let call = waiting.popFirst() else { return }
-            call.queue = nil
+            call.placement = .unplaced
             call.failed(isExhausted ? .exhausted(errno: EMFILE) : .waitingTimeout, again: .never)
             call.finishEvent()
         }
@@ -347,8 +356,8 @@ public final class UpstreamPool {
 
     /// Closes idle connections and ends health checks. No request is in flight any more.
     public func close() {
-        for check in checks { check.stop() }
-        checks = []
+        if case .open(let checks) = life { for check in checks { check.stop() } }
+        life = .closed
         for server in servers {
             for connection in server.idle { connection.discard() }
             for connection in server.open where connection.isIdle { connection.discard() }
@@ -370,8 +379,8 @@ extension UpstreamPool {
             for connection in idle where !servers[place].has(connection.address) { connection.discard() }
             let open = servers[place].open
             for connection in open where !servers[place].has(connection.address) { connection.retire() }
-            // There are no checks after the pool is closed.
-            if place < checks.count, !addresses.isEmpty { checks[place].addressesCame() }
+            guard case .open(let checks) = life, !checks.isEmpty, !addresses.isEmpty else { continue }
+            checks[place].addressesCame()
         }
         serveWaitingSoon()
     }
@@ -420,10 +429,10 @@ extension UpstreamPool {
     private func openSocket(to server: Int, _ left: inout Int) throws(UpstreamFailure) -> Socket {
         do throws(UpstreamFailure) {
             let socket = try servers[server].connect(&left, ceiling: settings.descriptorCeiling)
-            exhaustionEnd = Instant(nanoseconds: .min)
+            supply = .sufficient
             return socket
         } catch {
-            if error.kind == .exhausted { exhaustionEnd = loop.now + Self.exhaustionTime }
+            if error.kind == .exhausted { supply = .exhausted(until: loop.now + Self.exhaustionTime) }
             throw error
         }
     }
@@ -477,7 +486,7 @@ extension UpstreamPool {
             states[next].busy += 1
             servers[next].tally.counts.requests += 1
             connection.server = next
-            call.lastServer = next
+            call.search.lastServer = next
             attempts.moveOn(addressesLeft: servers[next].addressCount)
         }
     }
@@ -493,11 +502,13 @@ extension UpstreamPool {
     func next(
         after server: Int, for call: UpstreamCall, _ failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Int {
-        call.tried.insert(server)
-        call.lastServer = server
-        guard let next = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
-            throw failure
-        }
+        call.search.tried.insert(server)
+        call.search.lastServer = server
+        guard let next = choose(for: call.search) else { throw failure }
         return next
+    }
+
+    private func choose(for search: UpstreamCall.Search) -> Int? {
+        balancer.choose(among: states, for: search.key, tried: search.tried, at: loop.now)
     }
 }

@@ -200,7 +200,7 @@ public final class UpstreamStream {
     ) {
         guard let owner, let call = detach() else { return }
         owner.failed(failure, isJudged: isJudged, ofConnection: ofConnection)
-        call.tried.insert(owner.server)
+        call.search.tried.insert(owner.server)
         if again != .always { call.kept.drop() }
         call.failed(failure, again: again)
     }
@@ -261,7 +261,7 @@ public final class UpstreamStream {
 
     private func forget() -> UpstreamCall? {
         let call = call
-        call?.carrier = nil
+        call?.placement = .unplaced
         wire?.release()
         state = .unused
         return call

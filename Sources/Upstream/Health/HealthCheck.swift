@@ -4,6 +4,13 @@ internal import HTTP
 
 /// A periodic health check of one server. Each check uses a new connection: a server that accepts no new connections is
 /// unhealthy.
+///
+/// ```
+///         timer                response, failure, timeout
+/// pausing ------> underWay ------------------------------> pausing
+///    ^  +-------> awaitingAddress  (unresolved)
+///    +-- addresses --+
+/// ```
 final class HealthCheck: UpstreamCall {
     private unowned let pool: UpstreamPool
     private let server: Int
@@ -11,13 +18,15 @@ final class HealthCheck: UpstreamCall {
     private let path: [UInt8]
     private let host: [UInt8]
     private var timer: LoopTimer?
-    private var beganAt = Instant(nanoseconds: 0)
-    private var isUnderWay = false
-    /// Whether the check waits for an address of the server.
-    private var isWaiting = false
-    /// The status of the response, after its head has arrived.
-    private var status: UInt16?
-    private var received = 0
+    private var progress = Progress.pausing
+
+    private enum Progress {
+        case pausing
+        /// No address of the server is known.
+        case awaitingAddress
+        /// `status` is that of the response, after its head has arrived; `received` counts its content in bytes.
+        case underWay(since: Instant, status: UInt16?, received: Int)
+    }
 
     /// The maximum content of a response. It is read to its end, so that the server sees an orderly end.
     private static let contentLimit = 64 << 10
@@ -31,30 +40,29 @@ final class HealthCheck: UpstreamCall {
         super.init()
         // The first check is immediate, but not within this initializer, which runs while the pool is being created.
         timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
-            if isUnderWay { end(.timeout(rules.timeout)) } else { begin() }
+            switch progress {
+            case .pausing, .awaitingAddress: begin()
+            case .underWay: end(.timeout(rules.timeout))
+            }
         }
     }
 
     func stop() {
         timer = nil
-        isUnderWay = false
+        progress = .pausing
         cancel()
     }
 
     /// Continues after the server's addresses have changed.
     func addressesCame() {
-        guard isWaiting else { return }
-        isWaiting = false
+        guard case .awaitingAddress = progress else { return }
+        progress = .pausing
         timer?.start(after: TimeSpan(nanoseconds: 0))
     }
 
     private func begin() {
-        isWaiting = !pool.states[server].isResolved
-        guard !isWaiting else { return }
-        beganAt = pool.loop.now
-        isUnderWay = true
-        status = nil
-        received = 0
+        guard pool.states[server].isResolved else { return progress = .awaitingAddress }
+        progress = .underWay(since: pool.loop.now, status: nil, received: 0)
         timer?.start(after: rules.timeout)
         do throws(UpstreamFailure) {
             try pool.beginCheck(self, of: server)
@@ -77,10 +85,10 @@ final class HealthCheck: UpstreamCall {
     ///
     /// - Parameter failure: the failure, or nil if the check has passed.
     private func end(_ failure: HealthCheckFailure?) {
-        guard isUnderWay else { return }
-        isUnderWay = false
+        guard case .underWay(let start, _, _) = progress else { return }
+        progress = .pausing
         cancel()
-        let next = beganAt + rules.interval - pool.loop.now
+        let next = start + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
         // The check did not reach the server, so its state stays.
         if case .upstream(.exhausted) = failure { return }
@@ -91,17 +99,21 @@ final class HealthCheck: UpstreamCall {
 
     override var method: Method? { .get }
 
-    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { status = head.status }
+    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
+        guard case .underWay(let start, _, let received) = progress else { return }
+        progress = .underWay(since: start, status: head.status, received: received)
+    }
 
     override func responseContent(_ content: Span<UInt8>) -> Int {
-        received += content.count
-        if received > Self.contentLimit { end(verdict) }
+        guard case .underWay(let start, let status, let received) = progress else { return content.count }
+        progress = .underWay(since: start, status: status, received: received + content.count)
+        if received + content.count > Self.contentLimit { end(verdict) }
         return content.count
     }
 
     /// The failure that the response shows, if any.
     private var verdict: HealthCheckFailure? {
-        guard let status, !rules.passes(status) else { return nil }
+        guard case .underWay(_, let status?, _) = progress, !rules.passes(status) else { return nil }
         return .status(status, expected: rules.status)
     }
 

@@ -15,11 +15,15 @@ struct ServerHealth {
     private var ejections = 0
     private var ejectedUntil = Instant(nanoseconds: .min)
 
-    /// Whether no check has finished yet. The server counts as healthy until then.
-    private var isUnchecked = true
-    private var isUnhealthy = false
-    /// The number of consecutive checks that contradict the present state.
-    private var contradictions = 0
+    private enum Verdict {
+        /// No check has finished yet. The server counts as healthy until then, and the first check decides.
+        case never
+        /// With the number of consecutive checks that contradict the state.
+        case healthy(failures: Int)
+        case unhealthy(passes: Int)
+    }
+
+    private var verdict = Verdict.never
 
     init(ejection: EjectionRules, checks: HealthCheckRules?) {
         self.ejection = ejection
@@ -27,7 +31,7 @@ struct ServerHealth {
     }
 
     func standing(at now: Instant) -> ServerCondition {
-        if isUnhealthy { return .unhealthy }
+        if case .unhealthy = verdict { return .unhealthy }
         if now < ejectedUntil { return .ejected }
         return isOnProbation ? .onProbation : .usable
     }
@@ -87,20 +91,21 @@ struct ServerHealth {
     /// - Returns: whether the server is healthy from now on, or nil if the state has not changed.
     mutating func checked(passed: Bool) -> Bool? {
         guard let checks else { return nil }
-        guard passed == isUnhealthy else {
-            isUnchecked = false
-            contradictions = 0
-            return nil
+        switch (verdict, passed) {
+        case (.never, true), (.healthy, true): verdict = .healthy(failures: 0)
+        case (.unhealthy, false): verdict = .unhealthy(passes: 0)
+        case (.healthy(let failures), false) where failures + 1 < checks.unhealthyAfter:
+            verdict = .healthy(failures: failures + 1)
+        case (.unhealthy(let passes), true) where passes + 1 < checks.healthyAfter:
+            verdict = .unhealthy(passes: passes + 1)
+        case (.never, false), (.healthy, false):
+            verdict = .unhealthy(passes: 0)
+            return false
+        case (.unhealthy, true):
+            verdict = .healthy(failures: 0)
+            return true
         }
-        contradictions += 1
-        // The first check decides: there is no earlier state.
-        guard isUnchecked || contradictions >= (passed ? checks.healthyAfter : checks.unhealthyAfter) else {
-            return nil
-        }
-        isUnchecked = false
-        contradictions = 0
-        isUnhealthy = !passed
-        return passed
+        return nil
     }
 }
 
