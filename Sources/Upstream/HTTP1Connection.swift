@@ -317,46 +317,26 @@ extension HTTP1Connection {
         }
     }
 
-    /// The result of parsing the beginning of a response.
-    private enum ResponseStart {
-        case incomplete
-        case head(length: Int)
-        case http2
-        case malformed(MessageFault)
-    }
-
-    private static func look(
-        at bytes: Span<UInt8>, answering method: Method?, _ parser: inout ResponseHeadParser, _ head: inout ResponseHead
-    ) -> ResponseStart {
-        switch HTTP2Preface.look(at: bytes) {
-        case .none: break
-        case .part: return .incomplete
-        case .whole: return .http2
-        }
-        do throws(MessageFault) {
-            switch try parser.parse(bytes, answering: method, into: &head) {
-            case .incomplete: return .incomplete
-            case .complete(let length): return .head(length: length)
-            }
-        } catch {
-            return .malformed(error)
-        }
-    }
-
     /// Parses a head.
     ///
     /// - Returns: whether there is more to do now.
     private func parseHead(_ call: UpstreamCall, after interimResponses: Int) -> Bool {
-        let method = call.method
-        let length: Int
-        switch Self.look(at: input.readable, answering: method, &parser, &head) {
-        case .incomplete: return false
-        case .head(let complete): length = complete
-        case .http2:
+        switch HTTP2Preface.look(at: input.readable) {
+        case .none: break
+        case .part: return false
+        case .whole:
             fail(.answeredInHTTP2(server: place))
             return false
-        case .malformed(let fault):
-            fail(.malformed(fault))
+        }
+        let method = call.method
+        let length: Int
+        do throws(MessageFault) {
+            switch try parser.parse(input.readable, answering: method, into: &head) {
+            case .incomplete: return false
+            case .complete(let complete): length = complete
+            }
+        } catch {
+            fail(.malformed(error))
             return false
         }
         guard head.status != 101 else {

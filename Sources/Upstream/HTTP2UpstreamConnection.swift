@@ -42,7 +42,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         /// Output is sent at the end of the loop's turn.
         case due
         /// An event is being handled, at whose end output is sent.
-        case handling(isDue: Bool)
+        case handling
     }
 
     private var state = State.connecting(waiting: [])
@@ -325,15 +325,10 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
     }
 
     private func handle(_ event: () -> Void) {
-        let isDue =
-            switch activity {
-            case .none: false
-            case .due: true
-            case .handling(let isDue): isDue
-            }
-        activity = .handling(isDue: isDue)
+        let before = activity
+        activity = .handling
         event()
-        activity = isDue ? .due : .none
+        activity = before
     }
 
     private func conclude() {

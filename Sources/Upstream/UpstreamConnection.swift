@@ -256,11 +256,6 @@ struct ConnectAttempts {
     /// The most significant failure of the server's addresses tried so far. Nil if there was none.
     private(set) var failure: UpstreamFailure?
 
-    init(addressesLeft: Int, end: Instant) {
-        self.addressesLeft = addressesLeft
-        self.end = end
-    }
-
     /// Records a failure.
     ///
     /// - Returns: the most significant one so far.

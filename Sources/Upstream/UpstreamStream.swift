@@ -5,17 +5,17 @@ internal import HTTP
 /// A call on an HTTP/2 connection. An object carries one call after the other.
 ///
 /// ```
-///        begin          head written
-/// unused -----> begun -------------> onWire
-///   ^             |                    |
-///   +-- failed ---+-- ended, failed or cancelled
+///        begin                           head written
+/// unused -----> active, without a stream -------------> active, with a stream
+///   ^                   |                                     |
+///   +---- failed -------+------- ended, failed or cancelled --+
 /// ```
 public final class UpstreamStream {
     /// The connection is retained because a complete response outlives its use.
     private enum State {
         case unused
-        case begun(HTTP2UpstreamConnection, UpstreamCall)
-        case onWire(HTTP2UpstreamConnection, UpstreamCall, CallStream)
+        /// The stream of the session is nil until the head is written.
+        case active(HTTP2UpstreamConnection, UpstreamCall, CallStream?)
     }
 
     private enum Request {
@@ -45,27 +45,14 @@ public final class UpstreamStream {
     var slot = 0
 
     func begin(_ call: UpstreamCall, on owner: HTTP2UpstreamConnection, slot: Int) {
-        state = .begun(owner, call)
+        state = .active(owner, call, nil)
         progress = Progress()
         self.slot = slot
     }
 
-    private var owner: HTTP2UpstreamConnection? {
-        switch state {
-        case .unused: nil
-        case .begun(let owner, _), .onWire(let owner, _, _): owner
-        }
-    }
-
-    private var call: UpstreamCall? {
-        switch state {
-        case .unused: nil
-        case .begun(_, let call), .onWire(_, let call, _): call
-        }
-    }
-
-    /// The stream of the session, once the head was written.
-    private var wire: CallStream? { if case .onWire(_, _, let wire) = state { wire } else { nil } }
+    private var owner: HTTP2UpstreamConnection? { if case .active(let owner, _, _) = state { owner } else { nil } }
+    private var call: UpstreamCall? { if case .active(_, let call, _) = state { call } else { nil } }
+    private var wire: CallStream? { if case .active(_, _, let wire) = state { wire } else { nil } }
     private var isRequestComplete: Bool { if case .complete = progress.request { true } else { false } }
     var end: Instant? { progress.end }
     var footprint: Int { wire?.footprint ?? 0 }
@@ -76,7 +63,7 @@ public final class UpstreamStream {
         _ request: OutgoingRequest, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>,
         fields: (inout ByteBuffer) -> Void
     ) -> Bool {
-        guard case .begun(let owner, let call) = state, let session = owner.session else { return true }
+        guard case .active(let owner, let call, _) = state, let session = owner.session else { return true }
         do throws(HTTP2OpenFailure) {
             let opened = try session.open(
                 request.method, scheme: owner.transport.isPlain ? "http" : "https", authority: authority,
@@ -93,7 +80,7 @@ public final class UpstreamStream {
             }
             guard let opened = opened as? CallStream else { preconditionFailure("the handler makes no other streams") }
             opened.carry(self, call)
-            state = .onWire(owner, call, opened)
+            state = .active(owner, call, opened)
             // An earlier server got this content and has not processed it.
             call.kept.replay { _ = opened.sendContent($0) }
         } catch {
@@ -112,7 +99,7 @@ public final class UpstreamStream {
     }
 
     func write(_ first: UInt8?, _ content: Span<UInt8>) {
-        guard case .onWire(let owner, let call, let wire) = state else { return }
+        guard case .active(let owner, let call, let wire?) = state else { return }
         call.kept.keep(first, content, in: owner.pool.buffers)
         if let first {
             let byte: [1 of UInt8] = [first]
@@ -190,7 +177,7 @@ public final class UpstreamStream {
 
     /// Fails the call if the connection ended before it could take the request.
     func failUnsent() {
-        guard case .begun(let owner, let call) = state else { return }
+        guard case .active(let owner, let call, nil) = state else { return }
         fail(owner.loss ?? .disconnected, again: .always, isJudged: false)
         call.finishEvent()
     }
