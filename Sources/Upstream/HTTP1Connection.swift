@@ -329,6 +329,10 @@ extension HTTP1Connection {
             return false
         }
         let method = call.method
+        // Moved out during its use: the call would get a copy, which counts references.
+        var head = ResponseHead()
+        swap(&head, &self.head)
+        defer { swap(&head, &self.head) }
         let length: Int
         do throws(MessageFault) {
             switch try parser.parse(input.readable, answering: method, into: &head) {
