@@ -37,6 +37,7 @@ enum ChunkedReference {
         while true {
             guard let line = line(bytes, position) else { return .open(content: content) }
             position += line.count + 2
+            guard position - trailers <= 4_096 else { return .refused(content: content) }
             if line.isEmpty { return .ended(content: content, at: position) }
             guard position - trailers < 4_096, isTrailer(line) else { return .refused(content: content) }
         }
@@ -70,9 +71,8 @@ enum ChunkedReference {
     private static func isTrailer(_ line: [UInt8]) -> Bool {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > 0 else { return false }
         let name = String(decoding: line[..<colon], as: UTF8.self)
-        // RFC 9110 section 5.6.2, without `_` and `.`.
-        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-        let isName = line[..<colon].allSatisfy { (letters + "!#$%&'*+-^`|~").utf8.contains($0) }
+        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+        let isName = line[..<colon].allSatisfy { letters.utf8.contains($0) }
         let isValue = line[(colon + 1)...].allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 }
         return isName && isValue && !["host", "content-length", "transfer-encoding"].contains(name.lowercased())
     }

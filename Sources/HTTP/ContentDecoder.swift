@@ -136,6 +136,8 @@ public struct ContentDecoder: Sendable {
             state = .trailer(bytes: before + next)
             return .framing(next)
         case .end(let next):
+            // As if it had come byte by byte.
+            guard before + next <= Self.trailerLimit else { throw .trailerTooLarge }
             state = .end
             return .framing(next)
         }

@@ -35,6 +35,16 @@ struct ContentDecoderTests {
         #expect(Parsing.content(text.map { String($0) }, .chunked).failure == .chunkMalformed)
     }
 
+    @Test(
+        "trailers at their limit have the same outcome however they are cut",
+        arguments: [4_092, 4_093, 4_094, 4_095, 4_096])
+    func trailersAtTheLimit(length: Int) {
+        let text = "0\r\nX: " + String(repeating: "a", count: length - 5) + "\r\n\r\n"
+        let whole = Parsing.content([text], .chunked)
+        let pieces = Parsing.content(text.map(String.init), .chunked)
+        #expect(whole.failure == pieces.failure && (whole.failure == nil) == (length <= 4_094))
+    }
+
     @Test("trailers are checked as strictly as a head, and are bounded")
     func trailers() {
         #expect(Parsing.content(["0\r\nX : y\r\n\r\n"], .chunked).failure == .spaceBeforeColon)
