@@ -39,7 +39,7 @@ final class ForwardingExchange: Exchange {
     }
 
     /// The state of one request. It is replaced at the end of the request.
-    struct RequestState: ~Copyable {
+    struct RequestState {
         var stage = Stage.deciding(waiting: nil)
         var decision = RequestDecision()
         var trace = TraceContext.none

@@ -75,6 +75,9 @@ struct RequestDecision {
     private(set) var isJudged = false
     /// Index into the gateway's routes; nil for the challenge endpoint, and until it is known.
     private(set) var route: Int?
+    /// The requirement of the route; that of the challenge endpoint is a certificate. Asked before `sender`, which is
+    /// large.
+    private(set) var requirement = Requirement.certificate
     /// The WebSocket that the request asks for, on a route that permits it.
     private(set) var webSocket = WebSocketRequest.none
 
@@ -132,6 +135,7 @@ struct RequestDecision {
                 return refuse(.fieldNameUnusual)
             }
             route = index
+            requirement = gateway.routes.routes[index].requirement
             if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
@@ -168,16 +172,12 @@ struct RequestDecision {
         // Without a registry there are only routes for certificates, and TLS admits no client without one. A
         // configuration that admits self-signed certificates has a registry.
         guard gateway.enforcement != nil else {
-            precondition(requirement(gateway) == .certificate, "a route requires devices, but there is no registry")
+            precondition(requirement == .certificate, "a route requires devices, but there is no registry")
             sender = .certificate(nil)
             return isSelfSigned ? .refuse(Refusal(.deviceUnknown)) : .takePlace
         }
         guard case .introduced(let device) = sender else { return .lookUp }
         return judge(.found(device), isSelfSigned: isSelfSigned, gateway, now: .now)
-    }
-
-    private func requirement(_ gateway: GatewayApplication) -> Requirement {
-        route.map { gateway.routes.routes[$0].requirement } ?? .certificate
     }
 
     /// Whether a device must still vouch for the self-signed certificate before the head is looked at.
@@ -206,8 +206,7 @@ struct RequestDecision {
     ) -> Step {
         guard let enforcement = gateway.enforcement else { return .refuse(Refusal(.deviceUnknown)) }
         isJudged = true
-        let requirement = requirement(gateway)
-        let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
+        let apps = requirement == .certificate ? .none : route.map { gateway.routes.routes[$0].apps } ?? .none
         let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = access { return .refuse(refusal) }
         let known: DeviceSnapshot? = if case .found(let device) = lookup { device } else { nil }
@@ -254,7 +253,9 @@ struct RequestDecision {
     ) -> Step {
         if let shortage { return .refuse(shortage) }
         if let route, let excess = gateway.limiter?.excess(ofRoute: route, now: now) { return .refuse(Refusal(excess)) }
-        guard case .verified(let device, let app, let proof) = sender else { return .forward }
+        guard requirement == .requestProof, case .verified(let device, let app, let proof) = sender else {
+            return .forward
+        }
         // The counter is spent after the content has arrived, which may take time: the proof must still be valid then.
         let left = max(0, min(proof.end, certificateEnd) - WallClock.seconds)
         sender = .proven(device, app: app, proof, end: now + .seconds(left))
@@ -282,7 +283,7 @@ struct RequestDecision {
 
     /// Returns the refusal if the proof has expired while the content arrived.
     func staleness(_ now: Instant) -> Refusal? {
-        guard case .proven(_, _, _, let end) = sender, now >= end else { return nil }
+        guard requirement == .requestProof, case .proven(_, _, _, let end) = sender, now >= end else { return nil }
         return Refusal(
             .proofStale, "the proof, its challenge or the certificate expired while the content arrived")
     }
@@ -307,7 +308,8 @@ struct RequestDecision {
 
     /// The device for which the request is forwarded.
     var device: DeviceSnapshot? {
-        switch sender {
+        guard requirement != .certificate else { return nil }
+        return switch sender {
         case .device(let device, _), .verified(let device, _, _), .proven(let device, _, _, _): device
         case .unknown, .introduced, .certificate: nil
         }
@@ -333,13 +335,13 @@ struct RequestDecision {
     }
 
     var proof: VerifiedProof? {
-        if case .proven(_, _, let proof, _) = sender { proof } else { nil }
+        if requirement == .requestProof, case .proven(_, _, let proof, _) = sender { proof } else { nil }
     }
 
     /// The device that vouches for a self-signed certificate, while the route is not known.
     var introduced: DeviceSnapshot? { if case .introduced(let device) = sender { device } else { nil } }
-    var isVerified: Bool { if case .verified = sender { true } else { false } }
-    var isProven: Bool { if case .proven = sender { true } else { false } }
+    var isVerified: Bool { if requirement == .requestProof, case .verified = sender { true } else { false } }
+    var isProven: Bool { if requirement == .requestProof, case .proven = sender { true } else { false } }
 
     var webSocketKey: WebSocketKey? { if case .valid(let key) = webSocket { key } else { nil } }
     var asksForWebSocket: Bool { if case .none = webSocket { false } else { true } }
