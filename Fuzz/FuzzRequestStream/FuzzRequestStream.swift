@@ -16,7 +16,8 @@ public func fuzzRequestStream(_ data: UnsafePointer<UInt8>, _ count: Int) -> CIn
         precondition(agree(whole, pieces), "a cut changes the outcome: \(whole) against \(pieces)")
     }
     for request in whole.requests {
-        let again = RequestStream.read(request.rewritten, inStepsOf: request.rewritten.count)
+        // A rewritten head may be longer: spaces behind the colons, and an authority that stood in the target.
+        let again = RequestStream.read(request.rewritten, inStepsOf: request.rewritten.count, headLimit: 16_384)
         precondition(
             again.requests == [request] && again.end == .open,
             "rewritten, \(request) is read as \(again.requests), \(again.end)")

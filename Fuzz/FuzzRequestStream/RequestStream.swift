@@ -16,9 +16,9 @@ struct RequestStream {
     var requests: [ReadRequest] = []
     var end = End.open
 
-    static func read(_ bytes: [UInt8], inStepsOf step: Int) -> RequestStream {
+    static func read(_ bytes: [UInt8], inStepsOf step: Int, headLimit: Int = 2_048) -> RequestStream {
         var stream = RequestStream()
-        var parser = RequestHeadParser(limits: HeadLimits(bytes: 2_048, target: 512, fields: 32))
+        var parser = RequestHeadParser(limits: HeadLimits(bytes: headLimit, target: 512, fields: 32))
         var head = RequestHead()
         var start = 0
         var arrived = 0
