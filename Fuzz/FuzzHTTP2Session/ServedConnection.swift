@@ -27,6 +27,12 @@ struct ServedConnection: Equatable {
     var content: [UInt8] = []
     var fault: HTTP2Fault?
 
+    /// Returns whether the connection ends at an earlier point than another, for too many empty frames. The session counts
+    /// DATA of ended streams after each read: a cut may count it before the request that grants credit for it.
+    func exceeds(before other: ServedConnection) -> Bool {
+        fault == .excess(.emptyFrames) && other.events.starts(with: events) && other.content.starts(with: content)
+    }
+
     static func serve(
         _ bytes: [UInt8], inStepsOf step: Int, _ manners: Manners, writesBetween: Bool
     ) -> ServedConnection {

@@ -205,7 +205,7 @@ struct FrameWatch {
     }
 
     /// Counts DATA of ended streams in the server role, which nghttp2 ignores without a report. Call it when nghttp2
-    /// has read everything that was inspected.
+    /// has read everything that was inspected. So a request also grants credit for DATA before it in the same read.
     ///
     /// - Parameter reported: the number of these frames that nghttp2 has reported, except those without content or
     ///   END_STREAM.
