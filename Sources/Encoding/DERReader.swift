@@ -1,5 +1,5 @@
 /// A strict DER reader (X.690 section 10) that parses item by item without a tree. It is for the few structures of
-/// Apple's that OpenSSL does not support. Contents are returned as ranges of the input.
+/// Apple's and Android's that OpenSSL does not support. Contents are returned as ranges of the input.
 ///
 /// It accepts definite lengths in their shortest form and tag numbers up to 2^21. It refuses everything else with a
 /// `DERFault`, and no input makes it trap.
@@ -48,6 +48,20 @@ public struct DERReader: ~Escapable {
         return value
     }
 
+    /// Reads an integer from 0 to 2^64 - 1 in its shortest form (X.690 section 8.3.2).
+    ///
+    /// - Parameter tag: INTEGER, or ENUMERATED.
+    public mutating func readUnsigned(_ tag: DERTag = .integer) throws(DERFault) -> UInt64 {
+        let content = try read(tag)
+        let bytes = cursor.bytes
+        guard let first = content.first, bytes[first] < 0x80 else { throw .unexpectedValue }
+        guard content.count == 1 || bytes[first] > 0 || bytes[first + 1] >= 0x80 else { throw .notShortest }
+        guard content.count <= 8 || content.count == 9 && bytes[first] == 0 else { throw .unexpectedValue }
+        var value: UInt64 = 0
+        for index in content { value = value << 8 | UInt64(bytes[index]) }
+        return value
+    }
+
     private mutating func readByte() throws(DERFault) -> UInt8 {
         guard let byte = cursor.readByte() else { throw .truncated }
         return byte
@@ -92,8 +106,11 @@ public struct DERTag: Equatable, Sendable {
         self.number = number
     }
 
+    public static let boolean = DERTag(leading: 0x00, number: 1)
     public static let integer = DERTag(leading: 0x00, number: 2)
     public static let octetString = DERTag(leading: 0x00, number: 4)
+    public static let null = DERTag(leading: 0x00, number: 5)
+    public static let enumerated = DERTag(leading: 0x00, number: 10)
     public static let sequence = DERTag(leading: 0x20, number: 16)
     public static let set = DERTag(leading: 0x20, number: 17)
 

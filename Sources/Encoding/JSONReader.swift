@@ -5,20 +5,24 @@
 package struct JSONReader {
     /// Limit of nested objects and arrays.
     package static let depthLimit = 8
-    /// Limit of an object's members and an array's elements. It also limits the cost of searching for duplicates one by
-    /// one.
+    /// Limit of an object's members and an array's elements, where the caller sets no other.
     package static let countLimit = 64
 
     private let text: [UInt8]
+    private let countLimit: Int
     private var position = 0
 
     /// Parses a text that is one object.
     ///
-    /// - Parameter longest: Length limit of the text in bytes.
-    package static func object(in text: [UInt8], longest: Int) throws(JSONFault) -> JSONObject {
+    /// - Parameters:
+    ///   - longest: Length limit of the text in bytes.
+    ///   - most: Limit of an object's members and an array's elements.
+    package static func object(
+        in text: [UInt8], longest: Int, most: Int = countLimit
+    ) throws(JSONFault) -> JSONObject {
         guard text.count <= longest else { throw .tooLong }
         guard text.span.isUTF8 else { throw .notUTF8 }
-        var reader = JSONReader(text: text)
+        var reader = JSONReader(text: text, countLimit: most)
         reader.skipSpace()
         let value = try reader.value(depth: 0)
         reader.skipSpace()
@@ -27,7 +31,10 @@ package struct JSONReader {
         return object
     }
 
-    private init(text: [UInt8]) { self.text = text }
+    private init(text: [UInt8], countLimit: Int) {
+        self.text = text
+        self.countLimit = countLimit
+    }
 
     private var next: UInt8? { position < text.count ? text[position] : nil }
 
@@ -66,20 +73,22 @@ package struct JSONReader {
     private mutating func object(depth: Int) throws(JSONFault) -> JSONObject {
         guard depth <= Self.depthLimit else { throw .tooDeep }
         position += 1  // the brace
-        var object = JSONObject()
+        var members: [JSONObject.Member] = []
+        var names: Set<[UInt8]> = []
         skipSpace()
-        if skip(UInt8(ascii: "}")) { return object }
+        if skip(UInt8(ascii: "}")) { return JSONObject(members: members) }
         while true {
-            guard object.members.count < Self.countLimit else { throw .tooMany }
+            guard members.count < countLimit else { throw .tooMany }
             guard next == UInt8(ascii: "\"") else { throw .malformed }
             let name = try string()
             skipSpace()
             guard skip(UInt8(ascii: ":")) else { throw .malformed }
             skipSpace()
             let value = try value(depth: depth)
-            guard object.add(name, value) else { throw .duplicateName }
+            guard names.insert(name).inserted else { throw .duplicateName }
+            members.append(JSONObject.Member(name: name, value: value))
             skipSpace()
-            if skip(UInt8(ascii: "}")) { return object }
+            if skip(UInt8(ascii: "}")) { return JSONObject(members: members) }
             guard skip(UInt8(ascii: ",")) else { throw .malformed }
             skipSpace()
         }
@@ -92,7 +101,7 @@ package struct JSONReader {
         skipSpace()
         if skip(UInt8(ascii: "]")) { return elements }
         while true {
-            guard elements.count < Self.countLimit else { throw .tooMany }
+            guard elements.count < countLimit else { throw .tooMany }
             elements.append(try value(depth: depth))
             skipSpace()
             if skip(UInt8(ascii: "]")) { return elements }
@@ -217,16 +226,7 @@ package struct JSONObject: Equatable, Sendable {
     }
 
     /// The members in the order of the text.
-    package private(set) var members: [Member] = []
-
-    /// Adds a member.
-    ///
-    /// - Returns: false if the name exists. Nothing is then added.
-    mutating func add(_ name: [UInt8], _ value: JSONValue) -> Bool {
-        guard !members.contains(where: { $0.name == name }) else { return false }
-        members.append(Member(name: name, value: value))
-        return true
-    }
+    package let members: [Member]
 
     package subscript(_ name: String) -> JSONValue? {
         members.first { $0.name.elementsEqual(name.utf8) }?.value
@@ -251,7 +251,7 @@ public enum JSONFault: Error, Equatable, Sendable, CaseIterable {
     case duplicateName
     /// Objects and arrays are nested deeper than `JSONReader.depthLimit`.
     case tooDeep
-    /// An object or array has more entries than `JSONReader.countLimit`.
+    /// An object or array has more entries than the reader's limit.
     case tooMany
     /// The text is JSON, but not an object.
     case notAnObject

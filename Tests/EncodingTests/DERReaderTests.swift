@@ -26,6 +26,16 @@ struct DERReaderTests {
         }
     }
 
+    private func unsigned(_ bytes: [UInt8], _ tag: DERTag = .integer) -> Result<UInt64, DERFault> {
+        let span = bytes.span
+        do throws(DERFault) {
+            var reader = DERReader(span)
+            return .success(try reader.readUnsigned(tag))
+        } catch {
+            return .failure(error)
+        }
+    }
+
     @Test("short and long lengths and high tag numbers are read")
     func forms() throws {
         #expect(try item(hex("0400")).get() == (.octetString, []))
@@ -66,6 +76,22 @@ struct DERReaderTests {
         #expect(integer(hex("02050080000000")).failure == .unexpectedValue)
         #expect(integer(hex("02020001")).failure == .notShortest)
         #expect(integer(hex("0400")).failure == .unexpectedTag)
+    }
+
+    @Test("unsigned integers have up to 64 bits, are positive and in their shortest form")
+    func unsignedIntegers() throws {
+        #expect(try unsigned(hex("020100")).get() == 0)
+        #expect(try unsigned(hex("02020080")).get() == 128)
+        #expect(try unsigned(hex("02087fffffffffffffff")).get() == UInt64.max >> 1)
+        #expect(try unsigned(hex("020900ffffffffffffffff")).get() == UInt64.max)
+        #expect(try unsigned(hex("0a0102"), .enumerated).get() == 2)
+        #expect(unsigned(hex("0200")).failure == .unexpectedValue)
+        #expect(unsigned(hex("0201ff")).failure == .unexpectedValue)
+        #expect(unsigned(hex("0209010000000000000000")).failure == .unexpectedValue)
+        #expect(unsigned(hex("020a0080000000000000000000")).failure == .unexpectedValue)
+        #expect(unsigned(hex("02020001")).failure == .notShortest)
+        #expect(unsigned(hex("020a00000000000000000001")).failure == .notShortest)
+        #expect(unsigned(hex("0a0102")).failure == .unexpectedTag)
     }
 }
 

@@ -84,6 +84,11 @@ struct JSONReaderTests {
         func elements(_ count: Int) -> String { "[" + (0..<count).map { "\($0)" }.joined(separator: ",") + "]" }
         #expect(value(elements(JSONReader.countLimit)).failure == nil)
         #expect(value(elements(JSONReader.countLimit + 1)) == .failure(.tooMany))
+        func many(_ count: Int) -> JSONObject? {
+            try? JSONReader.object(in: Array(members(count).utf8), longest: 1 << 20, most: 10_000)
+        }
+        #expect(many(10_000)?.members.count == 10_000)
+        #expect(many(10_001) == nil)
         #expect(read("{}   ", longest: 5).failure == nil)
         #expect(read("{}    ", longest: 5) == .failure(.tooLong))
     }
