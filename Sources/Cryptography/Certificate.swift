@@ -101,8 +101,8 @@ public final class Certificate {
         return Array(UnsafeBufferPointer(start: encoding, count: Int(count)))
     }
 
-    /// Returns whether `der` is the DER encoding of this certificate.
-    func isEncoded(as der: Span<UInt8>) -> Bool {
+    /// Returns whether `der` is the DER encoding of this certificate. The signed part may be BER.
+    package func isEncoded(as der: Span<UInt8>) -> Bool {
         var encoding: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509(pointer, &encoding)
         defer { CRYPTO_free(encoding, #file, #line) }
@@ -130,7 +130,11 @@ public final class Certificate {
 
     /// The certified key. Nil if OpenSSL does not support its kind.
     public var publicKey: PublicKey? {
-        X509_get_pubkey(pointer).map { PublicKey(owning: $0) }
+        guard let key = X509_get_pubkey(pointer) else {
+            ERR_clear_error()
+            return nil
+        }
+        return PublicKey(owning: key)
     }
 
     /// The beginning of validity, in seconds since 1970. Nil if the field is not a valid time.
@@ -168,6 +172,85 @@ public final class Certificate {
         }
     }
 
+    /// Returns whether there is an extension with this identifier, or with one below it.
+    ///
+    /// - Parameter identifier: In dotted form.
+    public func hasExtension(below identifier: String) -> Bool {
+        (0..<X509_get_ext_count(pointer)).contains { index in
+            let found = ObjectIdentifierText.of(X509_EXTENSION_get_object(X509_get_ext(pointer, index)))
+            return found == identifier || found.hasPrefix(identifier + ".")
+        }
+    }
+
+    /// Returns the subject's values of an attribute, in order, as UTF-8.
+    ///
+    /// - Parameter attribute: The identifier in dotted form, as 2.5.4.3 for the common name.
+    public func subjectValues(_ attribute: String) -> [[UInt8]] {
+        guard let object = OBJ_txt2obj(attribute, 1) else { return [] }
+        defer { ASN1_OBJECT_free(object) }
+        let name = X509_get_subject_name(pointer)
+        var values: [[UInt8]] = []
+        var index: Int32 = -1
+        while true {
+            index = X509_NAME_get_index_by_OBJ(name, object, index)
+            guard index >= 0 else { return values }
+            var text: UnsafeMutablePointer<UInt8>?
+            let entry = X509_NAME_get_entry(name, index)
+            let count = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry))
+            guard count >= 0, let text else {
+                ERR_clear_error()
+                continue
+            }
+            values.append(Array(UnsafeBufferPointer(start: text, count: Int(count))))
+            CRYPTO_free(text, #file, #line)
+        }
+    }
+
+    /// The name of the key's algorithm for people, with the curve or the size. Also of keys that OpenSSL cannot decode.
+    public var keyAlgorithm: String {
+        var object: OpaquePointer?
+        X509_PUBKEY_get0_param(&object, nil, nil, nil, X509_get_X509_PUBKEY(pointer))
+        let identifier = ObjectIdentifierText.of(object)
+        switch identifier {
+        case "1.2.840.10045.2.1": return publicKey?.curveName.map { "EC \($0)" } ?? "EC"
+        case "1.2.840.113549.1.1.1":
+            if case .rsa(let bits)? = publicKey?.kind { return "RSA-\(bits)" }
+            return "RSA"
+        case "2.16.840.1.101.3.4.3.17": return "ML-DSA-44"
+        case "2.16.840.1.101.3.4.3.18": return "ML-DSA-65"
+        case "2.16.840.1.101.3.4.3.19": return "ML-DSA-87"
+        default:
+            let kind = OBJ_obj2nid(object)
+            return kind == NID_undef ? identifier : String(cString: OBJ_nid2sn(kind))
+        }
+    }
+
+    /// Returns SHA-256 of the SubjectPublicKeyInfo in DER.
+    public func keyDigest(_ context: LibraryContext) throws(CryptographyError) -> Digest256 {
+        var encoding: UnsafeMutablePointer<UInt8>?
+        ERR_clear_error()
+        let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(pointer), &encoding)
+        defer { CRYPTO_free(encoding, #file, #line) }
+        guard count > 0, let encoding else { throw .fromQueue(doing: "encode the certificate's key") }
+        return try context.sha256(of: UnsafeBufferPointer(start: encoding, count: Int(count)).span)
+    }
+
+    /// Returns whether a key made the certificate's signature, by ECDSA or RSA (PKCS#1 version 1.5) with SHA-256 or
+    /// stronger. RSA keys have 2048 bits at least, and curves the strength of P-256.
+    public func isSigned(by key: PublicKey) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        var scheme: Int32 = 0
+        guard isSignedWithSHA256OrMore, X509_get_signature_info(pointer, nil, &scheme, nil, nil) == 1 else {
+            return false
+        }
+        switch key.kind {
+        case .rsa(let bits): guard scheme == EVP_PKEY_RSA, bits >= 2048 else { return false }
+        default: guard scheme == EVP_PKEY_EC, key.isElliptic, key.securityBits >= 128 else { return false }
+        }
+        return X509_verify(pointer, key.pointer) == 1
+    }
+
     /// Returns whether this certificate's subject is the issuer that `other` names.
     public func isNamedIssuer(of other: Certificate) -> Bool {
         X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(other.pointer)) == 0
@@ -182,6 +265,15 @@ public final class Certificate {
         guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
         defer { BN_free(number) }
         guard let text = BN_bn2hex(number) else { return "" }
+        defer { CRYPTO_free(text, #file, #line) }
+        return String(cString: text)
+    }
+
+    /// The serial number in decimal. Empty if it cannot be read.
+    public var decimalSerial: String {
+        guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
+        defer { BN_free(number) }
+        guard let text = BN_bn2dec(number) else { return "" }
         defer { CRYPTO_free(text, #file, #line) }
         return String(cString: text)
     }
@@ -238,6 +330,16 @@ public final class Certificate {
         ERR_clear_error()
         defer { ERR_clear_error() }
         return X509_check_private_key(pointer, key.pointer) == 1
+    }
+}
+
+/// The dotted form of object identifiers.
+enum ObjectIdentifierText {
+    static func of(_ object: OpaquePointer?) -> String {
+        var text = [CChar](repeating: 0, count: 128)
+        let length = OBJ_obj2txt(&text, Int32(text.count), object, 1)
+        return length > 0 && length < text.count
+            ? String(decoding: text[..<Int(length)].map(UInt8.init(bitPattern:)), as: UTF8.self) : ""
     }
 }
 

@@ -138,11 +138,14 @@ public final class PublicKey {
     public var isP256: Bool { curve == NID_X9_62_prime256v1 }
 
     /// The NID of the curve. Nil unless the key is on a named elliptic curve.
-    private var curve: Int32? {
+    private var curve: Int32? { curveName.map { OBJ_txt2nid($0) } }
+
+    /// OpenSSL's name of the curve. Nil unless the key is on a named elliptic curve.
+    var curveName: String? {
         guard isElliptic else { return nil }
         var name = [CChar](repeating: 0, count: 64)
         var length = 0
-        guard EVP_PKEY_get_group_name(pointer, &name, name.count, &length) == 1 else { return nil }
-        return OBJ_txt2nid(name)
+        guard EVP_PKEY_get_group_name(pointer, &name, name.count, &length) == 1, length < name.count else { return nil }
+        return String(decoding: name[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

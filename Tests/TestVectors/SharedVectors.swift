@@ -21,4 +21,9 @@ public enum SharedVectors {
         guard FileManager.default.isReadableFile(atPath: file.path) else { return nil }
         return try JSONDecoder().decode(type, from: Data(contentsOf: file))
     }
+
+    /// Reads a file.
+    public static func bytes(_ path: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: folder.appendingPathComponent(path)))
+    }
 }

@@ -1,0 +1,60 @@
+public import Cryptography
+public import Encoding
+
+/// A certificate's serial number, as Google's list may write it.
+public struct AttestationSerial: Hashable, Sendable {
+    /// In lower-case hexadecimal, without leading zeros.
+    public let hexadecimal: String
+    public let decimal: String
+
+    public init(_ certificate: Certificate) {
+        let digits = certificate.serial.lowercased().drop { $0 == "0" }
+        hexadecimal = digits.isEmpty ? "0" : String(digits)
+        decimal = certificate.decimalSerial
+    }
+}
+
+/// Google's list of attestation keys that are revoked or suspended: the JSON object of
+/// `https://android.googleapis.com/attestation/status`.
+public struct AttestationStatusList: Equatable, Sendable {
+    /// The serials as the list writes them, in lower case: hexadecimal or decimal.
+    public let serials: Set<String>
+
+    public init(serials: Set<String>) { self.serials = serials }
+
+    /// The maximum of the text: some 20 times the list of 2026.
+    public static let longest = 4 << 20
+    /// The maximum of entries.
+    static let entryLimit = 65_536
+
+    /// Parses the list.
+    ///
+    /// - Throws: if the text is not the list's JSON, or an entry has no status.
+    public init(_ text: [UInt8]) throws(StatusListFault) {
+        let object: JSONObject
+        do throws(JSONFault) {
+            object = try JSONReader.object(in: text, longest: Self.longest, most: Self.entryLimit)
+        } catch {
+            throw .malformed(error)
+        }
+        guard let entries = object["entries"]?.object else { throw .entriesMissing }
+        var serials: Set<String> = []
+        for entry in entries.members {
+            guard entry.value.object?["status"]?.text?.isEmpty == false else { throw .statusMissing }
+            serials.insert(String(decoding: entry.name, as: UTF8.self).lowercased())
+        }
+        self.serials = serials
+    }
+
+    /// Returns whether a serial has any status: none that exists is good.
+    public func isRevoked(_ serial: AttestationSerial) -> Bool {
+        serials.contains(serial.hexadecimal) || serials.contains(serial.decimal)
+    }
+}
+
+/// The reason why a text is no status list.
+public enum StatusListFault: Error, Equatable, Sendable {
+    case malformed(JSONFault)
+    case entriesMissing
+    case statusMissing
+}
