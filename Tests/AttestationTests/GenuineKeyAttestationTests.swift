@@ -79,6 +79,102 @@ struct GenuineKeyAttestationTests {
         let report = verifier(app(of: genuine)).report(evidence, at: try genuine.time, list, judgesChainOnly: true)
         #expect(report.fault == nil)
     }
+
+    // MARK: - Altered chains
+
+    /// Returns the chain's first fault. Without one, the altered chain was accepted.
+    private func fault(
+        _ genuine: GenuineKeyAttestation, _ certificates: [[UInt8]]
+    ) throws -> KeyAttestationFault? {
+        var evidence = genuine.evidence
+        evidence.certificates = certificates
+        return verifier(app(of: genuine)).report(evidence, at: try genuine.time, list, judgesChainOnly: true).fault
+    }
+
+    @Test("a chain with any byte changed is refused", arguments: GenuineKeyAttestation.all.filter(\.isAccepted))
+    func changedBytes(_ genuine: GenuineKeyAttestation) throws {
+        var generator = SeededGenerator(seed: RunSeed.tell())
+        let steps: [KeyAttestationStep] = [.certificates, .root, .signatures]
+        for (position, certificate) in genuine.evidence.certificates.enumerated() {
+            // Each byte of a chain of either kind, and a sample of the others: there are 35,000.
+            let isWhole = ["68eb914a", "3f65afd5"].contains(genuine.id)
+            let indices =
+                isWhole ? Array(certificate.indices) : Array(certificate.indices.shuffled(using: &generator)[..<48])
+            for index in indices {
+                var changed = genuine.evidence.certificates
+                changed[position][index] ^= .random(in: 1...255, using: &generator)
+                let fault = try #require(
+                    try fault(genuine, changed), "accepted with byte \(index) of certificate \(position) changed")
+                #expect(steps.contains(fault.step), "\(fault) for byte \(index) of certificate \(position)")
+            }
+        }
+    }
+
+    @Test("a chain with several bytes changed, moved or lost is refused", arguments: GenuineKeyAttestation.all)
+    func changedRanges(_ genuine: GenuineKeyAttestation) throws {
+        var generator = SeededGenerator(seed: RunSeed.tell())
+        for _ in 0..<200 {
+            var changed = genuine.evidence.certificates
+            let position = Int.random(in: changed.indices, using: &generator)
+            for _ in 0..<Int.random(in: 1...4, using: &generator) {
+                let count = changed[position].count
+                guard count > 1 else { break }
+                let start = Int.random(in: 0..<count, using: &generator)
+                let range = start..<min(count, start + .random(in: 1...16, using: &generator))
+                switch Int.random(in: 0..<3, using: &generator) {
+                case 0: changed[position].removeSubrange(range)
+                case 1: changed[position].insert(contentsOf: changed[position][range], at: start)
+                default: for index in range { changed[position][index] = .random(in: 0...255, using: &generator) }
+                }
+            }
+            guard changed != genuine.evidence.certificates else { continue }
+            #expect(try fault(genuine, changed) != nil)
+        }
+    }
+
+    @Test("certificates in another order, twice or left out are refused", arguments: GenuineKeyAttestation.all)
+    func order(_ genuine: GenuineKeyAttestation) throws {
+        let certificates = genuine.evidence.certificates
+        for first in certificates.indices {
+            for second in certificates.indices where first != second {
+                var other = certificates
+                other.swapAt(first, second)
+                #expect(try fault(genuine, other) != nil, "\(first) and \(second) swapped")
+                other = certificates
+                other[second] = certificates[first]
+                #expect(try fault(genuine, other) != nil, "\(first) in place of \(second)")
+            }
+            var other = certificates
+            other.insert(certificates[first], at: first)
+            #expect(try fault(genuine, other) != nil, "\(first) twice")
+            guard first < certificates.count - 1 else { continue }
+            other = certificates
+            other.remove(at: first)
+            #expect(try fault(genuine, other) != nil, "\(first) left out")
+        }
+    }
+
+    @Test("a leaf forged below a genuine one is refused", arguments: GenuineKeyAttestation.all)
+    func forgedLeaf(_ genuine: GenuineKeyAttestation) throws {
+        // Its signature is wrong too. In KeyAttestationChainTests it is right.
+        let forgery = try KeyAttestationForgery(.factory, library)
+        let leaf = try forgery.certificates()[0]
+        #expect(try fault(genuine, [leaf] + genuine.evidence.certificates) != nil)
+        #expect(try fault(genuine, [leaf] + genuine.evidence.certificates.dropFirst()) != nil)
+    }
+
+    @Test("certificates of several genuine chains make no chain")
+    func mixed() throws {
+        let accepted = GenuineKeyAttestation.all.filter(\.isAccepted)
+        for genuine in accepted {
+            for other in accepted {
+                let mixed = [genuine.evidence.certificates[0]] + other.evidence.certificates.dropFirst()
+                // Two chains of one phone could have the same certificates above their leaves.
+                guard mixed != genuine.evidence.certificates else { continue }
+                #expect(try fault(genuine, mixed) != nil, "\(genuine.id) below \(other.id)")
+            }
+        }
+    }
 }
 
 /// A chain of certificates with what is known about it.

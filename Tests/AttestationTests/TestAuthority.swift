@@ -64,6 +64,17 @@ struct TestAuthority {
         return key
     }
 
+    /// Generates an RSA key that is never freed.
+    static func rsaKey(_ bits: Int, _ library: LibraryContext) throws -> OpaquePointer {
+        let context = EVP_PKEY_CTX_new_from_name(library.pointer, "RSA", nil)
+        defer { EVP_PKEY_CTX_free(context) }
+        var key: OpaquePointer?
+        guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_rsa_keygen_bits(context, Int32(bits)) == 1,
+            EVP_PKEY_generate(context, &key) == 1, let key
+        else { throw CryptographyError.fromQueue(doing: "make a key") }
+        return key
+    }
+
     static func point(of key: OpaquePointer) -> [UInt8] {
         var point = [UInt8](repeating: 0, count: 133)
         var length = 0
@@ -82,40 +93,13 @@ struct TestAuthority {
         _ request: Request, _ key: OpaquePointer, issuer: Certificate?, _ issuerKey: OpaquePointer,
         _ library: LibraryContext
     ) throws -> Certificate {
-        guard let pointer = X509_new_ex(library.pointer, nil) else { throw CryptographyError(doing: "make") }
-        let certificate = Certificate(owning: pointer)
-        X509_set_version(pointer, 2)
-        ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...UInt64(Int64.max)))
-        ASN1_TIME_set(X509_getm_notBefore(pointer), Int(request.validity.lowerBound))
-        ASN1_TIME_set(X509_getm_notAfter(pointer), Int(request.validity.upperBound))
-        X509_set_pubkey(pointer, key)
-        X509_NAME_add_entry_by_txt(
-            X509_get_subject_name(pointer), "CN", MBSTRING_UTF8, request.subject, -1, -1, 0)
-        X509_set_issuer_name(pointer, X509_get_subject_name(issuer?.pointer ?? pointer))
+        var form = CertificateForm(name: [("CN", request.subject)], key: key, validity: request.validity)
+        form.extensions = request.extensions.map { .init($0.0, $0.1) }
         if let isAuthority = request.isAuthority {
-            add(NID_basic_constraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE", to: pointer)
+            form.constraints.append((NID_basic_constraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE"))
         }
-        if let keyUsage = request.keyUsage { add(NID_key_usage, "critical,\(keyUsage)", to: pointer) }
-        for (identifier, content) in request.extensions {
-            let object = OBJ_txt2obj(identifier, 1)
-            let value = ASN1_OCTET_STRING_new()
-            ASN1_OCTET_STRING_set(value, content, Int32(content.count))
-            let made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
-            X509_add_ext(pointer, made, -1)
-            X509_EXTENSION_free(made)
-            ASN1_OCTET_STRING_free(value)
-            ASN1_OBJECT_free(object)
-        }
-        let digest = EVP_MD_fetch(library.pointer, "SHA256", nil)
-        defer { EVP_MD_free(digest) }
-        guard X509_sign(pointer, issuerKey, digest) > 0 else { throw CryptographyError.fromQueue(doing: "sign") }
-        return certificate
-    }
-
-    private static func add(_ identifier: Int32, _ value: String, to certificate: OpaquePointer) {
-        let made = X509V3_EXT_conf_nid(nil, nil, identifier, value)
-        X509_add_ext(certificate, made, -1)
-        X509_EXTENSION_free(made)
+        if let keyUsage = request.keyUsage { form.constraints.append((NID_key_usage, "critical,\(keyUsage)")) }
+        return try form.sign(by: issuerKey, issuer: issuer?.pointer, library)
     }
 }
 

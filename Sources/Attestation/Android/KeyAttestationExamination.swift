@@ -67,8 +67,8 @@ struct KeyAttestationExamination {
             point = key?.isP256 == true ? key?.uncompressedPoint : nil
         }
         // The list is never empty.
-        let packages = description?.softwareEnforced.application?.packages
-        app = verifier.apps.first { $0.package == packages?.first?.name } ?? verifier.apps[0]
+        let package = description?.softwareEnforced.application?.packages.first
+        app = verifier.apps.first { package?.isNamed($0.package) == true } ?? verifier.apps[0]
     }
 
     private static func read(
@@ -173,13 +173,15 @@ extension KeyAttestationExamination {
         throw .rootUnknown
     }
 
-    /// Genuine chains break rules of RFC 5280 about key usages, so each pair is checked, and nothing more.
+    /// Genuine chains break rules of RFC 5280 about key usages, so each pair is checked, and nothing more. A root that was
+    /// sent signs itself: nothing of a chain is then without a signature.
     private func checkSignatures() throws(KeyAttestationFault) -> Outcome {
         guard isRootSent || root != nil else { return .notReached }
         let path = path
-        for position in 0..<(path.count - 1) {
-            guard path[position + 1].isNamedIssuer(of: path[position]) else { throw .issuerMismatch(position) }
-            guard let key = path[position + 1].publicKey, path[position].isSigned(by: key) else {
+        for position in chain.indices {
+            let issuer = path[min(position + 1, path.count - 1)]
+            guard issuer.isNamedIssuer(of: path[position]) else { throw .issuerMismatch(position) }
+            guard let key = issuer.publicKey, path[position].isSigned(by: key) else {
                 throw .signatureInvalid(position)
             }
         }
@@ -192,7 +194,10 @@ extension KeyAttestationExamination {
         let path = path
         let intermediate = path[path.count - 2]
         let kind: Provisioning
-        if !intermediate.subjectValues("2.5.4.5").isEmpty {
+        if intermediate.isSelfIssued {
+            // A root, sent twice: its name has a serial number too.
+            throw .provisioningUnknown
+        } else if !intermediate.subjectValues("2.5.4.5").isEmpty {
             kind = .factory
         } else if intermediate.subjectValues("2.5.4.3") == [Array("Droid CA2".utf8)],
             intermediate.subjectValues("2.5.4.10") == [Array("Google LLC".utf8)]
@@ -311,7 +316,7 @@ extension KeyAttestationExamination {
         guard let application = description.softwareEnforced.application else { throw .applicationMissing }
         // Several packages share one user id, and any of them could have asked for the key.
         guard application.packages.count == 1 else { throw .packageCount(application.packages.count) }
-        guard application.packages[0].name == app.package else { throw .packageMismatch }
+        guard application.packages[0].isNamed(app.package) else { throw .packageMismatch }
         guard application.signingCertificates.contains(where: app.signingCertificates.contains) else {
             throw .signingCertificateMismatch
         }
@@ -333,15 +338,14 @@ extension KeyAttestationExamination {
         return root.bootState == .verified ? nil : .bootState(root.bootState)
     }
 
-    /// Vendor and boot state a day too, on most phones; older phones do not state them.
+    /// Patch levels of vendor and boot have a day, except on some phones. Older phones do not state them.
     private func checkPatchLevels() throws(KeyAttestationFault) -> Outcome {
         guard let hardware = description?.hardwareEnforced else { return .notReached }
         guard let minimum = app.minimumPatchLevel else { return .notDemanded(nil) }
-        guard let system = hardware.number(.osPatchLevel) else { throw .patchLevelMissing }
-        guard system >= minimum else { throw .patchLevelTooOld(.system) }
+        guard hardware.number(.osPatchLevel) != nil else { throw .patchLevelMissing }
         for (tag, component) in [
-            (AuthorizationList.Tag.vendorPatchLevel, KeyAttestationFault.PatchComponent.vendor),
-            (.bootPatchLevel, .boot),
+            (AuthorizationList.Tag.osPatchLevel, KeyAttestationFault.PatchComponent.system),
+            (.vendorPatchLevel, .vendor), (.bootPatchLevel, .boot),
         ] {
             guard let level = hardware.number(tag) else { continue }
             let month = level >= 10_000_000 ? level / 100 : level

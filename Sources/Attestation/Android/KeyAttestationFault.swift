@@ -7,7 +7,7 @@ public enum KeyAttestationStep: String, Sendable, CaseIterable {
     case certificates
     /// The last certificate has a trusted root's key, or is signed by one.
     case root
-    /// Each certificate is issued and signed by the next.
+    /// Each certificate is issued and signed by the next, and the root by itself.
     case signatures
     /// The keys came from the factory or from Google's server, and the chain has the length of that.
     case provisioning
@@ -155,8 +155,8 @@ public enum KeyAttestationFault: Error, Equatable, Sendable {
         case .virtualMachine(let position): "certificate \(position) is of a virtual machine"
         case .rootUnknown: "the chain leads to no trusted root"
         case .issuerMismatch(let position):
-            "the issuer of certificate \(position) is not the next certificate's subject"
-        case .signatureInvalid(let position): "the next certificate's key has not signed certificate \(position)"
+            "the issuer of certificate \(position) is not the subject of the next"
+        case .signatureInvalid(let position): "the issuer's key has not signed certificate \(position)"
         case .provisioningUnknown: "the certificate below the root is of no known kind"
         case .chainLength(let count, let expected):
             "the chain has \(count) certificates with its root, not \(expected)"

@@ -251,7 +251,11 @@ public struct RootOfTrust: Equatable, Sendable {
 public struct AttestedApplication: Equatable, Sendable {
     public struct Package: Equatable, Sendable {
         public let name: String
+        /// The version code.
         public let version: UInt64
+
+        /// Returns whether the name has these bytes. Texts of Swift are equal also if they only look alike.
+        func isNamed(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
     }
 
     public let packages: [Package]
