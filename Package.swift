@@ -368,6 +368,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzHTTP2ClientSession", ["Bytes", "EventLoop", "HTTP"]),
         ("FuzzAssertion", ["Attestation", "Encoding"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
+        ("FuzzKeyAttestation", ["Attestation", "Cryptography", "Encoding"]),
         ("FuzzReceipt", ["Attestation", "Cryptography", "Encoding"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Encoding", "Enrolment"]),
         ("FuzzProxyHeader", ["EventLoop", "Server"]),
