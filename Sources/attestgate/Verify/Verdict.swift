@@ -15,7 +15,7 @@ struct Verdict {
         static let notReached = "not checked: an earlier check failed"
     }
 
-    /// The subject: `attestation`, `assertion` or `receipt`.
+    /// The subject: `attestation`, `assertion`, `receipt` or `key attestation`.
     var subject: String
     var isAccepted: Bool
     var steps: [Step]

@@ -6,12 +6,12 @@ internal import Foundation
 
 struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Explain whether an attestation, an assertion or a receipt is accepted, and why not.",
+        abstract: "Explain whether an attestation, assertion, receipt or Android key is accepted, and why not.",
         discussion: """
             Shows the result of each check and the likely cause of a refusal. FILE holds what the app sends, base64 \
             or binary; - is standard input. Exit status: 0 accepted, 1 refused, 2 usage error.
             """,
-        subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self])
+        subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self, VerifyAndroidKey.self])
 }
 
 /// The common option of all commands.
@@ -34,11 +34,18 @@ struct VerifyOutput: ParsableArguments {
     ///
     /// - Throws: wrong usage if the file cannot be read.
     func read(expecting first: [UInt8]) throws -> PastedInput {
+        PastedInput(try read(), binaryBeginsWith: first)
+    }
+
+    /// Reads the file's bytes, at most 1 MiB.
+    ///
+    /// - Throws: wrong usage if the file cannot be read.
+    func read() throws -> [UInt8] {
         guard let handle = file == "-" ? .standardInput : FileHandle(forReadingAtPath: file),
             // Far above all limits. A longer input is reported as too long.
             let data = try? handle.read(upToCount: 1 << 20) ?? Data()
         else { throw ValidationError("cannot read \(file)") }
-        return PastedInput(Array(data), binaryBeginsWith: first)
+        return Array(data)
     }
 }
 
