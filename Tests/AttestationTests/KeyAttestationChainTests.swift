@@ -228,6 +228,21 @@ struct KeyAttestationChainTests {
         }
     }
 
+    @Test("of two wrong signatures the upper is found: no key is used before it is trusted", arguments: Kind.allCases)
+    func order(_ kind: Kind) throws {
+        let other = try TestAuthority.key("P-256", library)
+        let positions = try forgery(kind).links.indices
+        for lower in positions {
+            for upper in positions.dropFirst(lower + 1) {
+                let found = try fault(kind) { forgery in
+                    forgery.signers[lower] = other
+                    forgery.signers[upper] = other
+                }
+                #expect(found == .signatureInvalid(upper))
+            }
+        }
+    }
+
     @Test("a weak key above the leaf is refused", arguments: Kind.allCases)
     func weakKeys(_ kind: Kind) throws {
         for position in try forgery(kind).links.indices.dropFirst().dropLast() {

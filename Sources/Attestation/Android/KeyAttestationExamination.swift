@@ -174,14 +174,17 @@ extension KeyAttestationExamination {
     }
 
     /// Genuine chains break rules of RFC 5280 about key usages, so each pair is checked, and nothing more. A root that was
-    /// sent signs itself: nothing of a chain is then without a signature.
+    /// sent signs itself: nothing of a chain is then without a signature. The root's key comes first, so that no key is
+    /// used before it is trusted: an operation with a key that an attacker chose may be slow.
     private func checkSignatures() throws(KeyAttestationFault) -> Outcome {
         guard isRootSent || root != nil else { return .notReached }
         let path = path
-        for position in chain.indices {
-            let issuer = path[min(position + 1, path.count - 1)]
-            guard issuer.isNamedIssuer(of: path[position]) else { throw .issuerMismatch(position) }
-            guard let key = issuer.publicKey, path[position].isSigned(by: key) else {
+        func issuer(_ position: Int) -> Certificate { path[min(position + 1, path.count - 1)] }
+        for position in chain.indices where !issuer(position).isNamedIssuer(of: path[position]) {
+            throw .issuerMismatch(position)
+        }
+        for position in chain.indices.reversed() {
+            guard let key = issuer(position).publicKey, path[position].isSigned(by: key) else {
                 throw .signatureInvalid(position)
             }
         }
