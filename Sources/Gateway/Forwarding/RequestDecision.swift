@@ -209,15 +209,16 @@ struct RequestDecision {
         let apps = requirement == .certificate ? .none : route.map { gateway.routes.routes[$0].apps } ?? .none
         let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = access { return .refuse(refusal) }
-        let known: DeviceSnapshot? = if case .found(let device) = lookup { device } else { nil }
         // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
-        if let limiter = gateway.limiter, let known, let excess = limiter.excess(of: known.id, now: now) {
+        if let limiter = gateway.limiter, case .found(let device) = lookup,
+            let excess = limiter.excess(of: device.id, now: now)
+        {
             return .refuse(Refusal(excess))
         }
         switch access {
         case .refused(let refusal): return .refuse(refusal)
         case .certificate:
-            sender = .certificate(known)
+            if case .found(let device) = lookup { sender = .certificate(device) } else { sender = .certificate(nil) }
             return route == nil ? .challenge : .takePlace
         case .device(let device, let app):
             sender = .device(device, app: app)
@@ -304,9 +305,10 @@ struct RequestDecision {
         return Refusal(.storeUnavailable, "the registry did not answer in time")
     }
 
-    // MARK: - What others need of it
+    // MARK: - What others need of it: inlined, because a call would copy all of the decision
 
     /// The device for which the request is forwarded.
+    @inline(__always)
     var device: DeviceSnapshot? {
         guard requirement != .certificate else { return nil }
         return switch sender {
@@ -334,15 +336,21 @@ struct RequestDecision {
         }
     }
 
+    @inline(__always)
     var proof: VerifiedProof? {
         if requirement == .requestProof, case .proven(_, _, let proof, _) = sender { proof } else { nil }
     }
 
     /// The device that vouches for a self-signed certificate, while the route is not known.
+    @inline(__always)
     var introduced: DeviceSnapshot? { if case .introduced(let device) = sender { device } else { nil } }
+    @inline(__always)
     var isVerified: Bool { if requirement == .requestProof, case .verified = sender { true } else { false } }
+    @inline(__always)
     var isProven: Bool { if requirement == .requestProof, case .proven = sender { true } else { false } }
 
+    @inline(__always)
     var webSocketKey: WebSocketKey? { if case .valid(let key) = webSocket { key } else { nil } }
+    @inline(__always)
     var asksForWebSocket: Bool { if case .none = webSocket { false } else { true } }
 }
