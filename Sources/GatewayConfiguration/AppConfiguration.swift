@@ -4,7 +4,7 @@ public import Vocabulary
 ///
 /// The requirements apply at enrolment. They do not concern a device that an operator adds.
 public struct AppConfiguration: Equatable, ConfigurationSection {
-    @Setting(required: AppID.kind, "The app id: team id, full stop, bundle id.")
+    @Setting(required: AppID.kind, "The app id: team id, full stop, bundle id; or android: and the package name.")
     public var id: AppID
     @Setting(required: .choice, "The environment in which the app's keys are attested.")
     public var environment: Environment
@@ -41,9 +41,11 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
 
     static let section = Section("apps", of: Self.self)
 
-    /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set.
+    /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set,
+    /// and Android has no categories.
     public var validationCategories: Set<ValidationCategory>? {
         if let writtenCategories { return Set(writtenCategories) }
+        guard !id.isAndroid else { return nil }
         switch environment {
         case .production:
             // Only macOS has a further category besides these three.
@@ -62,6 +64,9 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
     }
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
+        if _id.value?.isAndroid == true {
+            guard checkAndroid(reading) else { return false }
+        }
         if _rootPath.isWritten, let environment = _environment.value, environment != .simulator {
             reading.refuse(
                 _rootPath.place,
@@ -76,6 +81,28 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
             return false
         }
         return true
+    }
+
+    /// Refuses what only Apple's attestations know.
+    private func checkAndroid(_ reading: Reading) -> Bool {
+        if _environment.value == .development {
+            reading.refuse(
+                _environment.place, "Android has no attestation of apps under development",
+                expected: "`environment: production` or `simulator`")
+            return false
+        }
+        let places = [
+            ("platforms", _platforms.isWritten, _platforms.place),
+            ("validation_categories", _writtenCategories.isWritten, _writtenCategories.place),
+            ("minimum_bundle_version", _minimumBundleVersion.isWritten, _minimumBundleVersion.place),
+            ("minimum_os", _minimumSystem.isWritten, _minimumSystem.place),
+            ("absent_extensions", _absentExtensions.isWritten, _absentExtensions.place),
+            ("receipt", _receiptName.isWritten, _receiptName.place),
+            ("maximum_risk", _maximumRisk.isWritten, _maximumRisk.place),
+        ]
+        guard let (key, _, place) = places.first(where: { $0.1 }) else { return true }
+        reading.refuse(place, "`\(key)` has no effect for an Android app", expected: "no `\(key)`")
+        return false
     }
 
     /// A list that may be empty and has no app twice.
@@ -254,11 +281,13 @@ extension AppID {
 
 /// The notation of app ids.
 private enum AppIDText {
-    static let expected =
-        "an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app"
+    static let expected = """
+        an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app; \
+        or android:org.example.app
+        """
 
     /// A regular expression that every id matches.
-    static let pattern = "^[A-Z0-9]{10}\\.[A-Za-z0-9._-]+$"
+    static let pattern = "^([A-Z0-9]{10}\\.[A-Za-z0-9._-]+|android:[A-Za-z0-9._]+)$"
 
     static func parse(_ text: String) throws(InvalidValue) -> AppID {
         guard let id = AppID(text) else {

@@ -1,39 +1,67 @@
 internal import Encoding
 
-/// The id of an app in Apple's form, such as `ABCDE12345.org.example.app`. It is a team id or older prefix of ten
-/// characters, a full stop and the bundle id. The RP id hash of an attestation is the SHA-256 of this text.
+/// The id of an app. Its form tells Apple's apps and Android apps apart.
 ///
-/// Its length is limited and all characters are printable ASCII, so that logs, headers and files can contain it
-/// unchanged. Comparison is byte by byte and case-sensitive.
+/// | system | form | example |
+/// |---|---|---|
+/// | Apple's | team id or older prefix of ten characters, a full stop, the bundle id | `ABCDE12345.org.example.app` |
+/// | Android | `android:` and the package name | `android:org.example.app` |
+///
+/// The RP id hash of Apple's attestations is the SHA-256 of this text. Its length is limited and all characters are
+/// printable ASCII, so that logs, headers and files can contain it unchanged. Comparison is byte by byte and
+/// case-sensitive.
 public struct AppID: Hashable, Sendable {
     private let text: String
+    /// Whether the app is an Android app.
+    public let isAndroid: Bool
 
     /// Limit of the bundle id in bytes, as Apple defines it.
     public static let bundleLimit = 155
+    /// Limit of the package name in bytes, as Android defines it.
+    public static let packageLimit = 223
     private static let prefixLength = 10
+    private static let androidPrefix = Array("android:".utf8)
 
     /// Parses an app id.
     ///
-    /// - Parameter text: `PREFIX.bundle`. The prefix has ten upper-case letters and digits. The bundle id has labels of
-    ///   letters, digits, `-` and `_`, separated by single full stops.
+    /// - Parameter text: `PREFIX.bundle` or `android:package`. The prefix has ten upper-case letters and digits. The
+    ///   bundle id has labels of letters, digits, `-` and `_`, separated by single full stops. The package name has at
+    ///   least two such labels, without `-`, each of which begins with a letter.
     /// - Returns: nil for other texts.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
-        guard bytes.count > Self.prefixLength + 1, bytes.count <= Self.prefixLength + 1 + Self.bundleLimit,
-            bytes[Self.prefixLength] == UInt8(ascii: "."),
-            bytes[..<Self.prefixLength].allSatisfy({ Self.isDigit($0) || Self.isUpper($0) })
-        else { return nil }
-        let labels = bytes[(Self.prefixLength + 1)...]
-            .split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard labels.allSatisfy({ !$0.isEmpty && $0.allSatisfy(Self.isBundleByte) }) else { return nil }
+        isAndroid = bytes.starts(with: Self.androidPrefix)
+        let isValid = isAndroid ? Self.isPackage(bytes[Self.androidPrefix.count...]) : Self.isAppleID(bytes[...])
+        guard isValid else { return nil }
         self.text = text
+    }
+
+    private static func isAppleID(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard bytes.count > prefixLength + 1, bytes.count <= prefixLength + 1 + bundleLimit,
+            bytes[prefixLength] == UInt8(ascii: "."),
+            bytes[..<prefixLength].allSatisfy({ isDigit($0) || isUpper($0) })
+        else { return false }
+        return labels(bytes[(prefixLength + 1)...]).allSatisfy { !$0.isEmpty && $0.allSatisfy(isBundleByte) }
+    }
+
+    private static func isPackage(_ bytes: ArraySlice<UInt8>) -> Bool {
+        let labels = labels(bytes)
+        return bytes.count <= packageLimit && labels.count >= 2
+            && labels.allSatisfy { label in
+                guard let first = label.first, isUpper(first) || isLower(first) else { return false }
+                return label.allSatisfy { isBundleByte($0) && $0 != UInt8(ascii: "-") }
+            }
+    }
+
+    private static func labels(_ bytes: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {
+        bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9") }
     private static func isUpper(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") }
+    private static func isLower(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z") }
     private static func isBundleByte(_ byte: UInt8) -> Bool {
-        isDigit(byte) || isUpper(byte) || (byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z"))
-            || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+        isDigit(byte) || isUpper(byte) || isLower(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 }
 

@@ -25,6 +25,26 @@ extension BrokenFile {
             "id: ▶ABCDE12345.org.example.*",
             "is not an app id"),
         BrokenFile(
+            attested: "a package name of one label",
+            "id: ABCDE12345.org.example.other",
+            "id: ▶android:other",
+            "`android:other` is not an app id"),
+        BrokenFile(
+            attested: "an Android app under development",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: ▶development",
+            "Android has no attestation of apps under development"),
+        BrokenFile(
+            attested: "a platform of an Android app",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    platforms: ▶[ios]",
+            "`platforms` has no effect for an Android app"),
+        BrokenFile(
+            attested: "a receipt of an Android app",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    receipt: ▶required",
+            "`receipt` has no effect for an Android app"),
+        BrokenFile(
             attested: "an id that a route names, misspelt: the route is not to blame",
             "id: ABCDE12345.org.example.app",
             "id: ▶ABCDE1234.org.example.app",

@@ -230,6 +230,16 @@ struct ConfigurationTests {
         #expect(configuration.routes.map(\.apps) == [configuration.apps.map(\.id)])
     }
 
+    @Test("the form of its id makes an app an Android app, of which no category is required")
+    func androidApp() throws {
+        let text = Conf.attested(
+            replacing: "id: ABCDE12345.org.example.other\n    environment: development",
+            by: "id: android:org.example.other\n    environment: production\n    client_data: nonce")
+        let app = try #require(try Conf.read(text).configuration.apps.last)
+        #expect(app.id.isAndroid && app.id.description == "android:org.example.other")
+        #expect(app.validationCategories == nil)
+    }
+
     @Test("an app that accepts software phones is a warning at its place")
     func simulator() throws {
         let text = Conf.attested(replacing: "environment: development", by: "environment: simulator")

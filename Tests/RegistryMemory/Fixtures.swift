@@ -45,13 +45,14 @@ package enum Fixture {
     package static func hardwareKey(_ number: Int) -> KeyID { key(number, kind: 1) }
     package static func bindingKey(_ number: Int) -> KeyID { key(number, kind: 2) }
 
+    /// The identity of an iPhone, or of an Android phone if three divides the number.
     package static func identity(_ number: Int) -> DeviceIdentity {
         let point = [0x04] + (0..<64).map { UInt8(truncatingIfNeeded: number &+ $0) }
-        guard let app = AppID("ABCDE12345.org.example.app\(number % 3)"), let point = PublicPoint(point) else {
-            fatalError("well-formed")
-        }
+        let name = number % 3 == 0 ? "android:org.example.app" : "ABCDE12345.org.example.app\(number % 3)"
+        guard let app = AppID(name), let point = PublicPoint(point) else { fatalError("well-formed") }
         return DeviceIdentity(
-            app: app, platform: .iOS, environment: .production, hardwareKey: hardwareKey(number), point: point)
+            app: app, platform: .standard(for: app), environment: .production, hardwareKey: hardwareKey(number),
+            point: point)
     }
 
     /// A fingerprint that is different for each number and kind.

@@ -135,7 +135,7 @@ struct PostgreSQLMeasurement {
             let rows = numbers.map { number in
                 let identity = Fixture.identity(number)
                 return """
-                    (\(hexadecimal(identity.hardwareKey.bytes)), '\(identity.app)', 'ios', 'production', \
+                    (\(hexadecimal(identity.hardwareKey.bytes)), '\(identity.app)', '\(identity.platform.rawValue)', 'production', \
                     \(hexadecimal(identity.point.bytes)), 1, 1)
                     """
             }

@@ -182,10 +182,10 @@ enum FirstVersion {
             for number in 1...3 {
                 let identity = Fixture.identity(number)
                 try database.execute(
-                    sql: "INSERT INTO device VALUES (?, ?, ?, 'ios', 'production', ?, ?, ?)",
+                    sql: "INSERT INTO device VALUES (?, ?, ?, ?, 'production', ?, ?, ?)",
                     arguments: [
-                        number, identity.hardwareKey.blob, identity.app.description, identity.point.bytes.blob,
-                        1_000 + number, number == 2 ? 1_500 : nil,
+                        number, identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
+                        identity.point.bytes.blob, 1_000 + number, number == 2 ? 1_500 : nil,
                     ])
                 var window = CounterWindow()
                 if number == 1 { _ = window.accept(10, mode: .strict) }

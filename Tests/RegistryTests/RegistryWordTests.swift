@@ -56,6 +56,14 @@ struct RegistryWordTests {
         #expect(found.systemVersion == SystemVersion("17.4.1") && found.identity == expected.identity)
     }
 
+    @Test("the form of an app id decides which platforms run the app")
+    func platforms() throws {
+        let (apple, android) = (try #require(AppID("TEAMID1234.org.example.app")), try #require(AppID("android:a.b")))
+        #expect(Platform.standard(for: apple) == .iOS && Platform.standard(for: android) == .android)
+        #expect(Platform.allCases.filter { $0.runs(android) } == [.android])
+        #expect(Platform.allCases.filter { $0.runs(apple) } == Platform.allCases.filter { $0 != .android })
+    }
+
     @Test("a message that is cut off, longer or altered is not read as another device")
     func altered() throws {
         for word in try words {

@@ -25,6 +25,37 @@ struct AppIDTests {
         #expect(AppID(text) == nil)
     }
 
+    @Test(
+        "Android's package names are app ids after their prefix",
+        arguments: [
+            "android:org.example.app", "android:a.b", "android:Org.Example_2.app_", "android:de.gematik.android.app",
+            "android:a." + String(repeating: "b", count: 221),
+        ])
+    func acceptedForAndroid(_ text: String) throws {
+        let app = try #require(AppID(text))
+        #expect(app.description == text && app.isAndroid)
+    }
+
+    @Test(
+        "other texts are no package names",
+        arguments: [
+            "android:", "android:app", "android:.app", "android:org.", "android:org..app", "android:1org.app",
+            "android:org.2app", "android:_org.app", "android:org._app", "android:org.my-app", "android:org.ex ample",
+            "android:org.exämple", "android:org.app\n", "Android:org.example.app", "android.org.example.app",
+            "android:android:org.example", "org.example.app", "android:ABCDE12345.org.exa-mple", "ios:org.example.app",
+            "android:a." + String(repeating: "b", count: 222),
+        ])
+    func refusedForAndroid(_ text: String) {
+        #expect(AppID(text) == nil)
+    }
+
+    @Test("the form tells the system, so no app id is of both")
+    func systems() throws {
+        #expect(try #require(AppID("ABCDE12345.org.example.app")).isAndroid == false)
+        #expect(try #require(AppID("ABCDE12345.android")).isAndroid == false)
+        #expect(try #require(AppID("android:ABCDE12345.org.example.app")).isAndroid)
+    }
+
     @Test("app ids that differ in case are different")
     func caseCounts() {
         #expect(AppID("ABCDE12345.org.example") != AppID("ABCDE12345.org.Example"))

@@ -57,7 +57,10 @@ struct EnrolmentBlueprint: Sendable {
     /// anything starts.
     init(_ enrolment: EnrolmentConfiguration, _ configuration: Configuration) throws(StartupError) {
         name = enrolment.address.description
-        apps = configuration.apps.map(\.id)
+        // The service verifies Apple's attestations only. Without this, a software phone could register a device of an
+        // Android app with one.
+        let enrollable = configuration.apps.filter { !$0.id.isAndroid }
+        apps = enrollable.map(\.id)
         do {
             address = try SocketAddress(name)
             let library = try LibraryContext()
@@ -82,7 +85,7 @@ struct EnrolmentBlueprint: Sendable {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
             }
             settings = EnrolmentSettings(
-                listeners: [listener], provider: provider, apps: try configuration.apps.map(Self.app),
+                listeners: [listener], provider: provider, apps: try enrollable.map(Self.app),
                 admission: admission, authority: authority, secrets: Self.noSecrets)
             settings.certificateLifetime = enrolment.certificateLife.components.seconds
             settings.rotationOverlap = enrolment.rotationOverlap.components.seconds

@@ -63,7 +63,7 @@ public enum DeviceState: String, Sendable {
     case revoked
 }
 
-/// The operating system that attested the key.
+/// The operating system that attested the key. It determines how the device proves requests.
 public enum Platform: String, CaseIterable, Sendable {
     case iOS = "ios"
     case macOS = "macos"
@@ -71,6 +71,12 @@ public enum Platform: String, CaseIterable, Sendable {
     case visionOS = "visionos"
     case watchOS = "watchos"
     case android
+
+    /// Returns the platform of an app's devices unless another is stated.
+    public static func standard(for app: AppID) -> Platform { app.isAndroid ? .android : .iOS }
+
+    /// Returns whether the app's id has the form of this platform.
+    public func runs(_ app: AppID) -> Bool { app.isAndroid == (self == .android) }
 }
 
 /// The kind of attestation that a device was registered with.
