@@ -133,17 +133,57 @@ public final class P256VerificationKey {
 
     /// Returns whether this key signed the message whose SHA-256 is `digest`.
     ///
-    /// - Parameter signature: r and s of 32 bytes each, as in JWS (RFC 7518 section 3.4). Other lengths are refused.
+    /// It allocates nothing, because requests of Android devices are verified with it.
+    ///
+    /// - Parameter signature: r and s of 32 bytes each, as in JWS (RFC 7518 section 3.4) and HTTP Message Signatures
+    ///   (RFC 9421 section 3.3.4). Other lengths are refused.
     public func verify(digest: Digest256, fixedWidthSignature signature: Span<UInt8>) -> Bool {
-        guard let encoding = ECDSASignature.der(fixedWidth: signature) else { return false }
+        guard let encoding = InlineSignature(fixedWidth: signature) else { return false }
         return verify(digest: digest, signature: encoding.span)
+    }
+}
+
+/// An ECDSA-Sig-Value in DER, stored inline.
+private struct InlineSignature {
+    // Two INTEGERs of at most 33 octets in a SEQUENCE.
+    private var octets = InlineArray<72, UInt8>(repeating: 0)
+    private var count = 2
+
+    /// Encodes r and s of fixed width. Returns nil unless there are 64 bytes.
+    init?(fixedWidth signature: Span<UInt8>) {
+        guard signature.count == 2 * ECDSASignature.width else { return nil }
+        append(integer: signature.extracting(..<ECDSASignature.width))
+        append(integer: signature.extracting(ECDSASignature.width...))
+        octets[0] = 0x30
+        octets[1] = UInt8(count - 2)
+    }
+
+    /// Appends a non-negative INTEGER. A leading zero octet stands only where the sign bit would be set (X.690 section
+    /// 8.3).
+    private mutating func append(integer magnitude: Span<UInt8>) {
+        var first = 0
+        while first < magnitude.count - 1, magnitude[first] == 0 { first += 1 }
+        let padding = magnitude[first] >= 0x80 ? 1 : 0
+        octets[count] = 0x02
+        octets[count + 1] = UInt8(magnitude.count - first + padding)
+        // The padding is zero already.
+        count += 2 + padding
+        for index in first..<magnitude.count {
+            octets[count] = magnitude[index]
+            count += 1
+        }
+    }
+
+    var span: Span<UInt8> {
+        @_lifetime(borrow self)
+        get { octets.span.extracting(first: count) }
     }
 }
 
 /// Conversion between the two forms of a P-256 ECDSA signature.
 public enum ECDSASignature {
     /// Width of r and of s, in bytes.
-    private static let width = 32
+    fileprivate static let width = 32
 
     /// Encodes r and s of fixed width (RFC 7518 section 3.4) as ECDSA-Sig-Value in DER (RFC 3279 section 2.2.3).
     ///
@@ -151,10 +191,8 @@ public enum ECDSASignature {
     ///
     /// - Returns: nil unless there are 64 bytes.
     public static func der(fixedWidth signature: Span<UInt8>) -> [UInt8]? {
-        guard signature.count == 2 * width else { return nil }
-        let octets = signature.indices.map { signature[$0] }
-        return DERWriter.sequence(
-            DERWriter.integer(Array(octets[..<width])), DERWriter.integer(Array(octets[width...])))
+        guard let encoding = InlineSignature(fixedWidth: signature) else { return nil }
+        return encoding.span.indices.map { encoding.span[$0] }
     }
 
     /// Decodes an ECDSA-Sig-Value in DER into r and s of fixed width: 64 bytes (RFC 7518 section 3.4).

@@ -105,8 +105,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case etag, lastModified, location, server, setCookie, vary
     // Set by proxies about the client.
     case forwarded, via
-    // Message signatures and digests (RFC 9421, RFC 9530).
-    case signatureInput, signature, contentDigest, acceptSignature
+    // Message signatures and digests (RFC 9421, RFC 9530), and the counter of a proof.
+    case signatureInput, signature, contentDigest, acceptSignature, attestProofCounter
     // Set by gateways of this kind about their denials.
     case attestDenial
     // WebSockets (RFC 6455 section 11.3).
@@ -161,6 +161,7 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .signature: "signature"
         case .contentDigest: "content-digest"
         case .acceptSignature: "accept-signature"
+        case .attestProofCounter: "attest-proof-counter"
         case .attestDenial: "attest-denial"
         case .secWebSocketKey: "sec-websocket-key"
         case .secWebSocketVersion: "sec-websocket-version"

@@ -13,6 +13,8 @@ public struct RequestTraits: OptionSet, Sendable {
     public static let contentType = RequestTraits(rawValue: 4)
     /// The field Content-Encoding is present.
     public static let contentEncoding = RequestTraits(rawValue: 8)
+    /// The device states its counter in the field Attest-Proof-Counter, because its signature contains none.
+    public static let proofCounter = RequestTraits(rawValue: 16)
 }
 
 /// The components that a proof must cover. These are the four of the target, fields according to the request's traits,
@@ -49,6 +51,7 @@ public struct Coverage: Equatable, Sendable {
         if traits.contains(.authorization) { required.insert(KnownComponents(.authorization)) }
         if traits.contains(.contentType) { required.insert(KnownComponents(.contentType)) }
         if traits.contains(.contentEncoding) { required.insert(KnownComponents(.contentEncoding)) }
+        if traits.contains(.proofCounter) { required.insert(KnownComponents(.proofCounter)) }
         return required
     }
 }

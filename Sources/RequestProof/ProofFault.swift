@@ -18,6 +18,7 @@ public enum ProofField: Sendable, CaseIterable {
     case signature
     case contentDigest
     case acceptSignature
+    case proofCounter
     /// The request of a signature base.
     case request
 
@@ -28,6 +29,7 @@ public enum ProofField: Sendable, CaseIterable {
         case .signature: "Signature"
         case .contentDigest: "Content-Digest"
         case .acceptSignature: "Accept-Signature"
+        case .proofCounter: "Attest-Proof-Counter"
         case .request: "the request"
         }
     }
@@ -63,9 +65,14 @@ public enum Malformation: Error, Equatable, Sendable {
     // Signature parameters (RFC 9421 section 2.3).
     case parameterUnknown
     case parameter(SignatureParameter, Flaw)
-    // The assertion.
+    // The assertion or signature.
     /// The assertion is empty or larger than `ProofSignature.sizeLimit`.
     case assertionSize
+    /// The signature does not have the length that the device's algorithm requires.
+    case signatureLength
+    // The counter.
+    /// The counter is not one number from 1 to 2^32-1 in its only spelling.
+    case counterValue
     // Content-Digest (RFC 9530).
     case algorithmRepeated
     case digestLength
@@ -138,6 +145,8 @@ extension Malformation: CustomStringConvertible {
         case .parameter(let parameter, .type): "the parameter \(parameter) has a value of the wrong type"
         case .parameter(let parameter, .value): "the parameter \(parameter) has a value that is not allowed"
         case .assertionSize: "the assertion is empty or too large"
+        case .signatureLength: "the signature does not have 64 bytes"
+        case .counterValue: "not one decimal number from 1 to 4294967295 without sign and leading zeros"
         case .algorithmRepeated: "a digest algorithm occurs more than once"
         case .digestLength: "a digest has the wrong length"
         case .digestAlgorithms: "there is neither sha-256 nor sha-512"

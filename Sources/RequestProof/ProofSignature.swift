@@ -1,10 +1,13 @@
 internal import Encoding
 public import Vocabulary
 
-/// The member `attest` of Signature (RFC 9421 section 4.2): the assertion as a byte sequence.
+/// The member `attest` of Signature (RFC 9421 section 4.2): the assertion as a byte sequence. Android devices send a
+/// signature in its place.
 public struct ProofSignature: Equatable, Sendable {
-    /// The assertion, 1 to `sizeLimit` bytes. It is not parsed here.
+    /// The assertion or signature, 1 to `sizeLimit` bytes. It is not parsed here.
     public let assertion: [UInt8]
+    /// Length of a signature in bytes: r and s (RFC 9421 section 3.3.4).
+    private static let signatureLength = 64
     /// Whether the field has no other member and therefore concerns only the gateway.
     public let isAlone: Bool
 
@@ -40,6 +43,13 @@ public struct ProofSignature: Equatable, Sendable {
         guard (1...Self.sizeLimit).contains(assertion.count) else { throw .malformed(.signature, .assertionSize) }
         self.assertion = assertion
         isAlone = true
+    }
+
+    /// Checks the length of a signature by `ecdsa-p256-sha256`.
+    ///
+    /// - Throws: `malformed` of `signature`.
+    public func checkECDSA() throws(ProofFault) {
+        guard assertion.count == Self.signatureLength else { throw .malformed(.signature, .signatureLength) }
     }
 
     /// The value of Signature: `attest=:...:`.
@@ -81,7 +91,7 @@ public struct ProofSignature: Equatable, Sendable {
 /// The client's side of a proof: the bytes to sign, and the two fields with the result.
 ///
 /// Create one from the request's components, hash `signatureBase`, and have the device sign the hash. Then send
-/// `signatureInput` and `signature`.
+/// `signatureInput` and `signature`. An Android device signs the base itself, whose components include the counter.
 public struct ProofBuilder: Sendable {
     /// The proof's components and parameters.
     public let input: SignatureInput
@@ -121,7 +131,7 @@ public struct ProofBuilder: Sendable {
 
     /// Returns the value of Signature: `attest=:...:`.
     ///
-    /// - Parameter assertion: The device's result, 1 to `ProofSignature.sizeLimit` bytes.
+    /// - Parameter assertion: The device's assertion or signature, 1 to `ProofSignature.sizeLimit` bytes.
     /// - Throws: `malformed` of `signature`.
     public func signature(assertion: [UInt8]) throws(ProofFault) -> [UInt8] {
         try ProofSignature(assertion: assertion).fieldValue

@@ -140,7 +140,8 @@ struct SignatureInputDraft: ~Copyable {
             case .authority: return .authority
             case .path: return .path
             case .query: return .query
-            case .contentDigest, .authorization, .contentType, .contentEncoding: return .field(name: range)
+            case .contentDigest, .authorization, .contentType, .contentEncoding, .proofCounter:
+                return .field(name: range)
             }
         }
         guard FieldComponent.isName(name) else { throw .componentUnknown }

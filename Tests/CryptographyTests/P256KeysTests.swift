@@ -185,6 +185,33 @@ struct ECDSASignatureTests {
 
     init() throws { library = try LibraryContext() }
 
+    @Test("the signature of RFC 9421 appendix B.2.4 verifies, and no other base does")
+    func messageSignature() throws {
+        let base = """
+            "@status": 200
+            "content-type": application/json
+            "content-digest": sha-512=:mEWXIS7MaLRuGgxOBdODa3xqM1XdEvxoYhvlCFJ41QJgJc4GTsPp29l5oGX69wWdXymyU0rjJuahq4l5aGgf\
+            LQ==:
+            "content-length": 23
+            "@signature-params": ("@status" "content-type" "content-digest" "content-length");created=1618884473;\
+            keyid="test-key-ecc-p256"
+            """
+        // test-key-ecc-p256 of appendix B.1.3, as its point.
+        let point = hex(
+            "04a885586552c2acf6471878cfd7b0935b4ffe0fd2dfc341248ea17bc41e058af0"
+                + "31ce2737d2d30ce0617e851e83c61ef5679d151867657649035d90a74cd9e85d")
+        let signature = hex(
+            "c0d9925008706f92f1b4eb4ea4d6ba5b9c63d3aee6e6116b8f45d0e1fbe96822"
+                + "f1d0d2a87203eab8b8326a19f30e70c0532e5e09d95850490b223fb7da889ab3")
+        let key = try P256VerificationKey(point: point.span, library)
+        for (text, expected) in [(base, true), (base + " ", false), (base.replacing("200", with: "201"), false)] {
+            let message = Array(text.utf8)
+            let digest = try library.sha256(of: message.span)
+            let verdict = key.verify(digest: digest, fixedWidthSignature: signature.span)
+            #expect(verdict == expected)
+        }
+    }
+
     // RFC 6979 appendix A.2.5, message "sample" with SHA-256.
     private static let point =
         "0460fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb67903fe1008b8bc99a41ae9e95628bc64f2f1b20c2d7e9f5177a3c294d4462299"

@@ -32,6 +32,7 @@ struct CoverageTests {
         #expect(try missing([]) == "@method")
         #expect(try missing(["@method", "@query"], .content) == "@authority")
         #expect(try missing(Self.always, [.content, .authorization, .contentType]) == "content-digest")
+        #expect(try missing(Self.always, [.content, .proofCounter]) == "content-digest")
     }
 
     @Test(
@@ -39,7 +40,7 @@ struct CoverageTests {
         arguments: [
             (RequestTraits.content, "content-digest"), (.authorization, "authorization"),
             (.contentType, "content-type"),
-            (.contentEncoding, "content-encoding"),
+            (.contentEncoding, "content-encoding"), (.proofCounter, "attest-proof-counter"),
         ])
     func traits(_ trait: RequestTraits, _ name: String) throws {
         #expect(try missing(Self.always, trait) == name)
@@ -79,6 +80,42 @@ struct CoverageTests {
     @Test("a demanded field must have a valid field name", arguments: ["", "a b", "@method", "a:", "é", "a\n"])
     func names(_ name: String) {
         #expect(FieldComponent(name) == nil)
+    }
+}
+
+@Suite("The counter in a field")
+struct ProofCounterTests {
+    private func value(_ lines: String...) throws -> UInt32 {
+        var field = CombinedField()
+        for line in lines {
+            let bytes = Array(line.utf8)
+            field.add(bytes.span)
+        }
+        return try ProofCounter.value(of: field.value)
+    }
+
+    @Test("every value has one spelling, the one that is written", arguments: [1, 9, 10, 42, 65_536, .max] as [UInt32])
+    func accepted(_ counter: UInt32) throws {
+        #expect(ProofCounter.fieldValue(counter) == Array("\(counter)".utf8))
+        #expect(try value("\(counter)") == counter)
+        #expect(try value(" \(counter)\t") == counter)
+    }
+
+    @Test(
+        "every other text is malformed",
+        arguments: [
+            "", "0", "00", "01", "042", "+1", "-1", "1 2", "1,2", "1.0", "1e3", "0x1", "4294967296", "9999999999",
+            "10000000000", "18446744073709551617", "one", "\u{661}", "1;a", "\"1\"", "?1", ":AQ==:",
+        ])
+    func refused(_ text: String) {
+        #expect(throws: ProofFault.malformed(.proofCounter, .counterValue)) { try value(text) }
+    }
+
+    @Test("two lines are malformed, also if they agree")
+    func twice() {
+        for second in ["1", "2", ""] {
+            #expect(throws: ProofFault.malformed(.proofCounter, .counterValue)) { try value("1", second) }
+        }
     }
 }
 

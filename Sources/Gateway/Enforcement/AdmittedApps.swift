@@ -7,6 +7,8 @@ package import Vocabulary
 struct AdmittedApp {
     /// The app id as text.
     let id: [UInt8]
+    /// Whether the app is an Android app, by the form of its id.
+    let isAndroid: Bool
     let environment: AttestationEnvironment
     let counters: CounterMode
     /// SHA-256 of the app id, with which an assertion of this app begins.
@@ -49,7 +51,8 @@ package struct AdmittedApps {
             let id = Array(setting.id.description.utf8)
             apps.append(
                 AdmittedApp(
-                    id: id, environment: setting.environment, counters: setting.counters,
+                    id: id, isAndroid: setting.id.isAndroid, environment: setting.environment,
+                    counters: setting.counters,
                     rpIDHash: try library.sha256(of: id.span), extensions: Self.copy(of: setting.extensions),
                     maximumRisk: setting.maximumRisk))
             places[registry.number(of: setting.id)] = place

@@ -211,11 +211,21 @@ package final class Enforcement {
     // MARK: - Values for clients, upstreams and logs
 
     /// Appends `Accept-Signature` for a request of a route, or of none.
-    func appendAcceptSignature(to output: inout ByteBuffer, for head: RequestHead, route: Int?) {
+    ///
+    /// - Parameter device: The device of the certificate, if it is known. Android devices learn that a counter and
+    ///   another algorithm are required.
+    func appendAcceptSignature(
+        to output: inout ByteBuffer, for head: RequestHead, route: Int?, device: DeviceSnapshot?
+    ) {
         let coverage = route.map { coverages[$0] } ?? Coverage()
+        var traits = ReceivedProofFields.traits(of: head)
+        var algorithm: ProofAlgorithm?
+        if let device, device.platform.proofAlgorithm == .ecdsaP256SHA256 {
+            traits.insert(.proofCounter)
+            algorithm = .ecdsaP256SHA256
+        }
         challenges.appendField(
-            asking: coverage.components(for: ReceivedProofFields.traits(of: head)),
-            now: UInt64(max(0, WallClock.seconds)),
+            asking: coverage.components(for: traits), by: algorithm, now: UInt64(max(0, WallClock.seconds)),
             to: &output)
     }
 

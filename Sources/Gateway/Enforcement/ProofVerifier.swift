@@ -9,7 +9,7 @@ internal import Vocabulary
 /// A verified proof. Its counter has not been spent yet.
 struct VerifiedProof {
     let counter: UInt32
-    /// What the assertion shows about the app. The key must show it from now on.
+    /// What an assertion shows about the app. The key must show it from now on. Android's signatures show nothing.
     let shown: ShownExtensions
     /// The digest that the content must have; nil if the request has no content and states no digest.
     let contentDigest: ContentDigest?
@@ -22,6 +22,17 @@ struct VerifiedProof {
     /// The time, in seconds since 1970, at which the proof expires: by its age, its challenge's life, or its own
     /// `expires`.
     let end: Int64
+}
+
+extension Platform {
+    /// The algorithm by which devices of the platform prove requests. It follows from the registered device, never from
+    /// what a request states.
+    var proofAlgorithm: ProofAlgorithm {
+        switch self {
+        case .iOS, .macOS, .tvOS, .visionOS, .watchOS: .appleAttest
+        case .android: .ecdsaP256SHA256
+        }
+    }
 }
 
 /// Verifies the request proofs of one worker. Cheap checks come first; the signature comes last.
@@ -80,18 +91,22 @@ final class ProofVerifier {
             guard input.keyID == device.hardwareKey else {
                 throw Refusal(.deviceMismatch, "keyid is not the hardware key of the certificate's device")
             }
-            if let algorithm = input.algorithm, algorithm != .appleAttest {
+            // A device that was registered for an app of the other system could avoid the app's rules.
+            guard app.isAndroid == (device.platform == .android) else {
+                throw Refusal(.appRefused, "the device's platform is not that of its app")
+            }
+            let algorithm = device.platform.proofAlgorithm
+            if let stated = input.algorithm, stated != algorithm {
                 throw Refusal(.proofMalformed, "alg is not the algorithm of the device")
             }
             let challenge = try judgeChallenge(input, now)
             try judgeFreshness(input, now, challengeIssuedAt: challenge.issuedAt)
-            let digest = try readDigest(fields, input, coverage)
+            let digest = try readDigest(fields, input, coverage, algorithm)
             try buildBase(input, head, bytes)
-            let assertion = try verifyAssertion(signature, device, app)
-            try judgeExtensions(assertion.extensions, signature, device, app)
+            let signed = try verifySignature(signature, fields, device, app, algorithm)
             return .verified(
                 VerifiedProof(
-                    counter: assertion.counter, shown: assertion.extensions.shown, contentDigest: digest,
+                    counter: signed.counter, shown: signed.shown, contentDigest: digest,
                     isChallengeAging: challenge.isAging, epoch: challenges.epoch,
                     hasCompany: !input.isAlone || !signature.isAlone,
                     end: min(
@@ -163,10 +178,13 @@ final class ProofVerifier {
 
     /// Also without content: a stated digest must be true.
     private func readDigest(
-        _ fields: borrowing ReceivedProofFields, _ input: SignatureInput, _ coverage: Coverage
+        _ fields: borrowing ReceivedProofFields, _ input: SignatureInput, _ coverage: Coverage,
+        _ algorithm: ProofAlgorithm
     ) throws(Refusal) -> ContentDigest? {
         do throws(ProofFault) {
-            try coverage.check(input, for: fields.traits)
+            var traits = fields.traits
+            if algorithm == .ecdsaP256SHA256 { traits.insert(.proofCounter) }
+            try coverage.check(input, for: traits)
             guard !fields.contentDigest.isAbsent else { return nil }
             return try ContentDigest(parsing: fields.contentDigest.value)
         } catch {
@@ -192,18 +210,57 @@ final class ProofVerifier {
         }
     }
 
-    private func verifyAssertion(
-        _ signature: ProofSignature, _ device: DeviceSnapshot, _ app: AdmittedApp
-    ) throws(Refusal) -> VerifiedAssertion {
-        let hash: Digest256
-        let key: P256VerificationKey
+    /// Verifies the signature over the base by the algorithm of the device's platform.
+    ///
+    /// - Returns: The counter and extensions that are signed.
+    private func verifySignature(
+        _ signature: ProofSignature, _ fields: borrowing ReceivedProofFields, _ device: DeviceSnapshot,
+        _ app: AdmittedApp, _ algorithm: ProofAlgorithm
+    ) throws(Refusal) -> (counter: UInt32, shown: ShownExtensions) {
+        switch algorithm {
+        case .appleAttest:
+            let assertion = try verifyAssertion(signature, device, app)
+            try judgeExtensions(assertion.extensions, signature, device, app)
+            return (assertion.counter, assertion.extensions.shown)
+        case .ecdsaP256SHA256:
+            return (try verifyECDSA(signature, fields, device), [])
+        }
+    }
+
+    /// Returns the counter in the field, which the base covers.
+    private func verifyECDSA(
+        _ signature: ProofSignature, _ fields: borrowing ReceivedProofFields, _ device: DeviceSnapshot
+    ) throws(Refusal) -> UInt32 {
+        let counter: UInt32
+        do throws(ProofFault) {
+            counter = try ProofCounter.value(of: fields.proofCounter.value)
+            try signature.checkECDSA()
+        } catch {
+            throw Refusal(error, nil)
+        }
+        let (hash, key) = try prepare(device)
+        guard key.verify(digest: hash, fixedWidthSignature: signature.assertion.span) else {
+            throw Refusal(.proofInvalid, "the signature does not verify")
+        }
+        return counter
+    }
+
+    /// Returns the hash of the base, and the device's key.
+    private func prepare(_ device: DeviceSnapshot) throws(Refusal) -> (hash: Digest256, key: P256VerificationKey) {
         do throws(CryptographyError) {
             let signed = base.bytes
-            hash = try library.sha256(of: signed.span)
-            key = try keys.verifier(of: device.hardwareKey, device.point, library)
+            return (
+                try library.sha256(of: signed.span), try keys.verifier(of: device.hardwareKey, device.point, library)
+            )
         } catch {
             throw Refusal(.internalError, error.description)
         }
+    }
+
+    private func verifyAssertion(
+        _ signature: ProofSignature, _ device: DeviceSnapshot, _ app: AdmittedApp
+    ) throws(Refusal) -> VerifiedAssertion {
+        let (hash, key) = try prepare(device)
         do throws(AssertionFault) {
             return try AssertionVerifier.verify(
                 signature.assertion.span, clientDataHash: hash.span, key: key, rpIDHash: app.rpIDHash.span,
@@ -231,6 +288,7 @@ struct ReceivedProofFields: ~Copyable {
     var signatureInput = CombinedField()
     var signature = CombinedField()
     var contentDigest = CombinedField()
+    var proofCounter = CombinedField()
     private(set) var traits = RequestTraits()
 
     /// Collects the fields in one pass.
@@ -238,6 +296,7 @@ struct ReceivedProofFields: ~Copyable {
         signatureInput.removeAll()
         signature.removeAll()
         contentDigest.removeAll()
+        proofCounter.removeAll()
         traits = Self.contentTraits(of: head)
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -245,6 +304,7 @@ struct ReceivedProofFields: ~Copyable {
             case .signatureInput: signatureInput.add(field.valueRange.of(bytes))
             case .signature: signature.add(field.valueRange.of(bytes))
             case .contentDigest: contentDigest.add(field.valueRange.of(bytes))
+            case .attestProofCounter: proofCounter.add(field.valueRange.of(bytes))
             default: traits.formUnion(Self.traits(of: field.name))
             }
         }

@@ -60,9 +60,14 @@ final class RequestChallenges {
 
     /// Appends an `Accept-Signature` field with a new challenge, or nothing if none can be made: the response is
     /// valid without it, and the client asks again.
-    func appendField(asking components: [Component], now: UInt64, to output: inout ByteBuffer) {
+    ///
+    /// - Parameter algorithm: The only algorithm that is accepted; nil to request none.
+    func appendField(
+        asking components: [Component], by algorithm: ProofAlgorithm? = nil, now: UInt64, to output: inout ByteBuffer
+    ) {
         guard let challenge = try? issuer.issue(now: now),
-            let request = try? AcceptSignature(components: components, nonce: challenge.bytes)
+            let request = try? AcceptSignature(
+                components: components, nonce: challenge.bytes, algorithm: algorithm)
         else { return }
         let value = request.fieldValue
         output.appendField("Accept-Signature", value.span)

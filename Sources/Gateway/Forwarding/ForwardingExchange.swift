@@ -419,7 +419,8 @@ extension ForwardingExchange {
     /// Appends a new challenge before the client's one expires.
     func appendDueChallenge(to output: inout ByteBuffer) {
         guard request.decision.proof?.isChallengeAging == true else { return }
-        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: request.decision.route)
+        gateway.enforcement?.appendAcceptSignature(
+            to: &output, for: head, route: request.decision.route, device: request.decision.deviceOfCertificate)
     }
 
     /// Returns the Content-Length of a response without content: with HEAD and 304 (RFC 9110 section 8.6).

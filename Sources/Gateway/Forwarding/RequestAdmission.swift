@@ -243,7 +243,8 @@ extension ForwardingExchange {
         let isSent = sendHead(204, content: .none) { output in
             output.appendField("Cache-Control", "no-store")
             gateway.appendDate(to: &output)
-            gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: nil)
+            gateway.enforcement?.appendAcceptSignature(
+                to: &output, for: head, route: nil, device: request.decision.deviceOfCertificate)
         }
         guard isSent else { return abort() }
         _ = sendEnd()
@@ -334,7 +335,8 @@ extension ForwardingExchange {
             output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
             // A stranger cannot use it, and its contents depend on the request.
             if !request.decision.awaitsIntroduction(isSelfSigned: isSelfSigned) {
-                gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: request.decision.route)
+                gateway.enforcement?.appendAcceptSignature(
+                    to: &output, for: head, route: request.decision.route, device: request.decision.deviceOfCertificate)
             }
         } else {
             appendDueChallenge(to: &output)

@@ -318,12 +318,12 @@ struct RequestDecision {
     }
 
     /// The device of the certificate, whatever the route requires.
-    var deviceOfCertificate: DeviceID? {
+    var deviceOfCertificate: DeviceSnapshot? {
         switch sender {
         case .device(let device, _), .verified(let device, _, _), .proven(let device, _, _, _),
             .introduced(let device):
-            device.id
-        case .certificate(let device): device?.id
+            device
+        case .certificate(let device): device
         case .unknown: nil
         }
     }

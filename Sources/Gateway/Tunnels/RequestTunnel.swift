@@ -23,7 +23,7 @@ extension ForwardingExchange {
     /// - Returns: The refusal if there is none.
     func takeTunnelPlace(_ upstream: Int) -> Refusal? {
         let place = TunnelPlace(
-            holder: request.decision.deviceOfCertificate.map { .device($0) }
+            holder: request.decision.deviceOfCertificate.map { .device($0.id) }
                 ?? .certificate(connection.identity?.keyID),
             upstream: upstream)
         if let refusal = gateway.take(place) { return refusal }

@@ -79,12 +79,13 @@ enum KnownComponent: UInt8, CaseIterable, Sendable {
     // The order determines which missing component is reported.
     case method, authority, path, query
     case contentDigest, authorization, contentType, contentEncoding
+    case proofCounter
 
     var name: [UInt8] { Self.names[Int(rawValue)] }
 
     private static let names = [
         "@method", "@authority", "@path", "@query",
-        "content-digest", "authorization", "content-type", "content-encoding",
+        "content-digest", "authorization", "content-type", "content-encoding", "attest-proof-counter",
     ].map { Array($0.utf8) }
 
     /// Returns the known component of this name, or nil.
@@ -99,6 +100,7 @@ enum KnownComponent: UInt8, CaseIterable, Sendable {
         case 13: candidate = .authorization
         case 14: candidate = .contentDigest
         case 16: candidate = .contentEncoding
+        case 20: candidate = .proofCounter
         default: return nil
         }
         return name.isSame(as: candidate.name) ? candidate : nil
@@ -110,16 +112,17 @@ enum KnownComponent: UInt8, CaseIterable, Sendable {
         case .authority: .authority
         case .path: .path
         case .query: .query
-        case .contentDigest, .authorization, .contentType, .contentEncoding: .field(FieldComponent(known: self))
+        case .contentDigest, .authorization, .contentType, .contentEncoding, .proofCounter:
+            .field(FieldComponent(known: self))
         }
     }
 }
 
-/// A set of known components in one byte.
+/// A set of known components.
 struct KnownComponents: OptionSet, Hashable, Sendable {
-    let rawValue: UInt8
+    let rawValue: UInt16
 
-    init(rawValue: UInt8) { self.rawValue = rawValue }
+    init(rawValue: UInt16) { self.rawValue = rawValue }
     init(_ component: KnownComponent) { rawValue = 1 << component.rawValue }
 
     static let target: KnownComponents = [
@@ -177,7 +180,8 @@ public enum ProofAlgorithm: UInt8, CaseIterable, Sendable, CustomStringConvertib
     /// An App Attest assertion over SHA-256 of the signature base. The value is private and not in the registry of RFC
     /// 9421 section 2.3.
     case appleAttest
-    /// ECDSA over the signature base (RFC 9421 section 3.3.4).
+    /// ECDSA over the signature base: r and s of 32 bytes each (RFC 9421 section 3.3.4). Android devices prove requests
+    /// with it, and state their counter in `Attest-Proof-Counter`.
     case ecdsaP256SHA256
 
     /// The value in the field.
