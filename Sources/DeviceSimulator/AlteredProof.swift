@@ -12,6 +12,8 @@ public struct AlteredProof: Sendable {
     public let clientDataHash: [UInt8]
     private let alterations: ProofAlterations
     private let contentDigest: [UInt8]?
+    /// The counter of an Android device; nil for App Attest.
+    private let counter: UInt32?
     /// The value of `@signature-params`.
     private let parameters: String
 
@@ -22,11 +24,14 @@ public struct AlteredProof: Sendable {
     /// - Parameters:
     ///   - request: The request as it will be sent.
     ///   - created: The time before any offset, in seconds since 1970.
+    ///   - counter: The counter of an Android device. Nil for App Attest.
     public init(
         _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
-        _ alterations: ProofAlterations, _ library: LibraryContext
+        counter: UInt32? = nil, _ alterations: ProofAlterations, _ library: LibraryContext
     ) throws {
-        let signed = try Self.signed(request, alterations)
+        var signed = try Self.signed(request, alterations)
+        if let counter { signed = signed.stating(counter: counter) }
+        let algorithm: ProofAlgorithm = counter == nil ? .appleAttest : .ecdsaP256SHA256
         let all = signed.components(asked: challenge.request.components)
         for name in alterations.omitted where !all.contains(where: { $0.description == name }) {
             throw SimulatorError("\(name) cannot be left out: the proof does not cover it")
@@ -43,7 +48,7 @@ public struct AlteredProof: Sendable {
         var parameters = String(decoding: list, as: UTF8.self) + ";created=\(time)"
         if let expires = alterations.expires { parameters += ";expires=\(time + expires)" }
         parameters += #";keyid="\#(alterations.keyID ?? keyID.base64)";nonce="\#(nonce)""#
-        parameters += #";alg="\#(alterations.algorithm ?? "apple-attest")""#
+        parameters += #";alg="\#(alterations.algorithm ?? algorithm.description)""#
         parameters += #";tag="\#(alterations.tag ?? "attestgate-request")""#
 
         // The base ends with the parameters.
@@ -53,11 +58,12 @@ public struct AlteredProof: Sendable {
         self.parameters = parameters
         self.alterations = alterations
         contentDigest = signed.contentDigest
+        self.counter = counter
     }
 
     /// Returns the fields of the proof.
     ///
-    /// - Parameter assertion: A key's result for `clientDataHash`.
+    /// - Parameter assertion: A key's assertion or signature for `clientDataHash`.
     public func fields(assertion: [UInt8]) throws -> ProofFields {
         var input = label + "=" + parameters
         if alterations.corruption == .signatureInput { input.removeLast() }
@@ -65,13 +71,16 @@ public struct AlteredProof: Sendable {
         let sent = corrupted(assertion)
         Base64.encode(sent.span, appendingTo: &text)
         return ProofFields(
-            contentDigest: contentDigest, signatureInput: Array(input.utf8),
+            contentDigest: contentDigest, counter: counter.map { Array("\($0)".utf8) },
+            signatureInput: Array(input.utf8),
             signature: Array("\(label)=:".utf8) + text + [UInt8(ascii: ":")])
     }
 
     private func corrupted(_ assertion: [UInt8]) -> [UInt8] {
         var assertion = assertion
         switch alterations.corruption {
+        case .assertion where counter != nil: assertion.removeLast()
+        case .signature where counter != nil: assertion[assertion.count - 1] ^= 1
         case .assertion: assertion[0] ^= 0xff
         case .signature:
             // The last byte belongs to the signature's second number, so that the encoding stays valid.
@@ -109,7 +118,7 @@ public struct ProofAlterations: Equatable, Sendable {
     public enum Corruption: String, CaseIterable, Sendable {
         /// One bit of the ECDSA signature is changed.
         case signature
-        /// The first byte of the assertion is changed, so that it is no CBOR map.
+        /// The first byte of the assertion is changed, so that it is no CBOR map. Android's signature loses a byte.
         case assertion
         /// The last quote of Signature-Input is missing.
         case signatureInput = "signature-input"

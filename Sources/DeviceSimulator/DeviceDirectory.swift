@@ -11,7 +11,7 @@ public import Vocabulary
 /// | `hardware-key.pem` | the private hardware key |
 /// | `certificate-key.pem` | `keypair_mTLS`, private |
 /// | `certificate-public-key.pem` | its public key, for the issuer of the certificate |
-/// | `app-id` | the app id in one line; written last, so that it marks a complete device |
+/// | `app-id` | the app id in one line, whose form tells the platform; written last, so it marks a complete device |
 /// | `counter` | the last counter value used |
 /// | `challenge` | gateway, time of arrival and value of Accept-Signature; may be missing |
 /// | `certificate.pem` | the client certificate: enrolled, self-signed or supplied |

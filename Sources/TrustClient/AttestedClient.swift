@@ -1,3 +1,4 @@
+public import RequestProof
 public import Vocabulary
 
 /// A client that sends requests with proofs over the app's HTTP library. Create one for each gateway. Any number of
@@ -82,6 +83,8 @@ public struct ProofSession: Equatable, Sendable {
     public static let refreshAge: Int64 = 240
 
     public let keyID: KeyID
+    /// The algorithm by which the key signs.
+    public let algorithm: ProofAlgorithm
     /// The newest challenge, which may be too old.
     public private(set) var challenge: ReceivedChallenge?
     /// The gateway's clock minus this device's clock, in seconds.
@@ -90,8 +93,11 @@ public struct ProofSession: Equatable, Sendable {
     /// Creates a session.
     ///
     /// - Parameter challenge: A challenge that was stored in an earlier run.
-    public init(keyID: KeyID, challenge: ReceivedChallenge? = nil) {
+    public init(
+        keyID: KeyID, algorithm: ProofAlgorithm = .appleAttest, challenge: ReceivedChallenge? = nil
+    ) {
         self.keyID = keyID
+        self.algorithm = algorithm
         self.challenge = challenge
     }
 
@@ -102,7 +108,7 @@ public struct ProofSession: Equatable, Sendable {
     public mutating func note(_ answer: GatewayAnswer, now: Int64) -> Bool {
         guard let request = answer.challenge else { return false }
         let received = ReceivedChallenge(request, receivedAt: now)
-        guard received.isFor(keyID) else { return false }
+        guard received.isFor(keyID, algorithm) else { return false }
         challenge = received
         return true
     }

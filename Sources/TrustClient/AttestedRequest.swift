@@ -33,6 +33,8 @@ public struct AttestedRequest: Equatable, Sendable {
     /// The value of Content-Digest. Nil without content. With a value that differs from the content's, the proof is
     /// refused.
     public var contentDigest: [UInt8]?
+    /// The value of Attest-Proof-Counter. Nil for App Attest, whose assertions contain the counter.
+    var proofCounter: [UInt8]?
 
     /// Creates a request.
     ///
@@ -52,7 +54,7 @@ public struct AttestedRequest: Equatable, Sendable {
     }
 
     /// The fields of a proof. Only this library writes them.
-    private static let ownFields: Set = ["content-digest", "signature-input", "signature"]
+    private static let ownFields: Set = ["content-digest", "signature-input", "signature", "attest-proof-counter"]
 
     private static func digest(of content: Content) throws(RequestFault) -> [UInt8]? {
         switch content {
@@ -79,6 +81,7 @@ public struct AttestedRequest: Equatable, Sendable {
 
     private var traits: RequestTraits {
         var traits: RequestTraits = contentDigest == nil ? [] : .content
+        if proofCounter != nil { traits.insert(.proofCounter) }
         for field in fields {
             switch field.name.description {
             case "authorization": traits.insert(.authorization)
@@ -102,14 +105,22 @@ public struct AttestedRequest: Equatable, Sendable {
         let parts = RequestParts(
             method: method.span, authority: target.authority.span, path: target.path.span, query: target.query.span)
         return try builder.signatureBase(of: parts) { name, value in
-            // The caller has no line with this name, as checked in the initializer.
-            if let contentDigest, isContentDigest(name) { value.add(contentDigest.span) }
-            for field in fields where FieldComponent(name) == field.name { value.add(field.value.span) }
+            let component = FieldComponent(name)
+            // The caller has no lines with these names, as checked in the initializer.
+            switch component?.description {
+            case "content-digest": if let contentDigest { value.add(contentDigest.span) }
+            case "attest-proof-counter": if let proofCounter { value.add(proofCounter.span) }
+            default: break
+            }
+            for field in fields where component == field.name { value.add(field.value.span) }
         }
     }
 
-    private func isContentDigest(_ name: Span<UInt8>) -> Bool {
-        FieldComponent(name)?.description == "content-digest"
+    /// Returns the request with the counter of an Android device.
+    public func stating(counter: UInt32) -> AttestedRequest {
+        var request = self
+        request.proofCounter = ProofCounter.fieldValue(counter)
+        return request
     }
 }
 

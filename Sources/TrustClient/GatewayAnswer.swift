@@ -86,9 +86,9 @@ public struct ReceivedChallenge: Equatable, Sendable {
     /// Returns the age in seconds. It is negative if the clock was set back.
     public func age(now: Int64) -> Int64 { now - receivedAt }
 
-    /// Returns whether this key can make the requested proof. A signer that cannot must not sign (RFC 9421 section
-    /// 5.2).
-    public func isFor(_ keyID: KeyID) -> Bool {
-        (request.keyID ?? keyID) == keyID && (request.algorithm ?? .appleAttest) == .appleAttest
+    /// Returns whether a key that signs by this algorithm can make the requested proof. A signer that cannot must not
+    /// sign (RFC 9421 section 5.2).
+    public func isFor(_ keyID: KeyID, _ algorithm: ProofAlgorithm = .appleAttest) -> Bool {
+        (request.keyID ?? keyID) == keyID && (request.algorithm ?? algorithm) == algorithm
     }
 }

@@ -92,7 +92,8 @@ public struct ProofExchange: Equatable, Sendable {
 /// A proof before its assertion, for callers that sign themselves.
 ///
 /// Sign `clientDataHash` and pass the assertion to `fields(assertion:)`. One draft serves any number of assertions,
-/// whose counters make the proofs different.
+/// whose counters make the proofs different. A draft with a counter, as Android needs it, serves one signature: ECDSA
+/// with SHA-256 over `signatureBase`, r and s of 32 bytes each.
 public struct ProofDraft: Sendable {
     /// The client data: the signature base (RFC 9421 section 2.5), byte for byte.
     public let signatureBase: [UInt8]
@@ -100,34 +101,39 @@ public struct ProofDraft: Sendable {
     public let clientDataHash: [UInt8]
     private let signatureInput: [UInt8]
     private let contentDigest: [UInt8]?
+    private let counter: [UInt8]?
 
     /// Creates a draft.
     ///
     /// - Parameters:
+    ///   - counter: The counter of an Android device, at least 1. Nil for App Attest.
     ///   - created: The present time by the gateway's clock if known, in seconds since 1970.
     ///   - expires: The end of the proof's validity, in seconds since 1970.
     /// - Throws: `malformed` of `request` if a component's value cannot be signed, or of `signatureInput` if a time is
     ///   invalid.
     public init(
         _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
-        expires: Int64? = nil
+        expires: Int64? = nil, counter: UInt32? = nil
     ) throws(ProofFault) {
+        let request = counter.map { request.stating(counter: $0) } ?? request
         let builder = try ProofBuilder(
             components: request.components(asked: challenge.request.components), keyID: keyID,
-            nonce: challenge.request.nonce, created: created, expires: expires)
+            nonce: challenge.request.nonce, created: created, expires: expires,
+            algorithm: counter == nil ? .appleAttest : .ecdsaP256SHA256)
         signatureBase = try request.signatureBase(builder)
         clientDataHash = ContentHash.sha256(signatureBase)
         signatureInput = builder.signatureInput
         contentDigest = request.contentDigest
+        self.counter = request.proofCounter
     }
 
     /// Returns the fields of the proof.
     ///
-    /// - Parameter assertion: The hardware key's result for `clientDataHash`.
+    /// - Parameter assertion: The hardware key's assertion or signature.
     /// - Throws: `malformed` of `signature` if it is empty or too large.
     public func fields(assertion: [UInt8]) throws(ProofFault) -> ProofFields {
         ProofFields(
-            contentDigest: contentDigest, signatureInput: signatureInput,
+            contentDigest: contentDigest, counter: counter, signatureInput: signatureInput,
             signature: try ProofSignature(assertion: assertion).fieldValue)
     }
 }
@@ -136,19 +142,23 @@ public struct ProofDraft: Sendable {
 public struct ProofFields: Equatable, Sendable {
     /// The value of Content-Digest; nil if the request has no content.
     public var contentDigest: [UInt8]?
+    /// The value of Attest-Proof-Counter; nil for App Attest.
+    public var counter: [UInt8]?
     public var signatureInput: [UInt8]
     public var signature: [UInt8]
 
-    public init(contentDigest: [UInt8]?, signatureInput: [UInt8], signature: [UInt8]) {
+    public init(contentDigest: [UInt8]?, counter: [UInt8]? = nil, signatureInput: [UInt8], signature: [UInt8]) {
         self.contentDigest = contentDigest
+        self.counter = counter
         self.signatureInput = signatureInput
         self.signature = signature
     }
 
-    /// The names and values of the two or three lines.
+    /// The names and values of the two to four lines.
     public var lines: [(name: String, value: String)] {
         let values = [
-            ("Content-Digest", contentDigest), ("Signature-Input", signatureInput), ("Signature", signature),
+            ("Content-Digest", contentDigest), ("Attest-Proof-Counter", counter), ("Signature-Input", signatureInput),
+            ("Signature", signature),
         ]
         return values.compactMap { name, value in value.map { (name, String(decoding: $0, as: UTF8.self)) } }
     }

@@ -7,7 +7,7 @@ internal import Foundation
 struct AttestGateDevice: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "attestgate-device",
-        abstract: "A software phone for development: enrolment, App Attest assertions and requests.",
+        abstract: "A software phone for development: enrolment, proofs and requests, as iPhone or Android phone.",
         discussion: """
             Apple attests nothing here: a gateway that trusts the simulator's authority trusts anyone who has its \
             key.

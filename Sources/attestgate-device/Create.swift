@@ -15,14 +15,19 @@ struct Create: ParsableCommand {
               attestgate pki issue --directory certs --certificate-key PEM --out DIR/certificate.pem
             `request` expects the client certificate there. With --self-signed, it is created here and self-signed, \
             for listeners with `registered` in `clients.accept`. All files are readable only by their owner; none is \
-            replaced.
+            replaced. An Android device has an app id of the form android:PACKAGE.
             """)
 
     @Option(help: ArgumentHelp("The output directory.", valueName: "DIR"), completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("The app id, for example ABCDE12345.org.example.app.", valueName: "ID"))
+    @Option(
+        help: ArgumentHelp(
+            "The app id, for example ABCDE12345.org.example.app or android:org.example.app.", valueName: "ID"))
     var appId: String
+
+    @Option(help: ArgumentHelp("ios or android, as the form of the app id says. (default: by the app id)"))
+    var platform: DevicePlatform?
 
     @Flag(help: "Also create a self-signed client certificate, valid for a year.")
     var selfSigned = false
@@ -31,7 +36,12 @@ struct Create: ParsableCommand {
     var json = false
 
     func validate() throws {
-        guard AppID(appId) != nil else { throw ValidationError("\(appId) is not of the form PREFIX.bundle.id") }
+        guard let app = AppID(appId) else {
+            throw ValidationError("\(appId) is not of the form PREFIX.bundle.id or android:PACKAGE")
+        }
+        if let platform, (platform == .android) != app.isAndroid {
+            throw ValidationError("\(appId) is not an app id of the platform \(platform.rawValue)")
+        }
     }
 
     func run() throws {
@@ -40,7 +50,7 @@ struct Create: ParsableCommand {
         let device = try DeviceDirectory.create(directory, appID: app, library)
         if selfSigned { try device.signCertificate(library) }
         let summary = Summary(
-            device, try AssertionMaker(device.hardwareKey(library), rpID: appId, library), isSelfSigned: selfSigned)
+            device, try ProofSigner(device.hardwareKey(library), of: app, library), isSelfSigned: selfSigned)
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -68,11 +78,11 @@ struct Create: ParsableCommand {
             case certificate
         }
 
-        init(_ device: DeviceDirectory, _ maker: AssertionMaker, isSelfSigned: Bool) {
+        init(_ device: DeviceDirectory, _ signer: ProofSigner, isSelfSigned: Bool) {
             self.isSelfSigned = isSelfSigned
             appID = device.appID.description
-            keyID = maker.keyID.base64
-            publicKey = Base64.encode(maker.point)
+            keyID = signer.keyID.base64
+            publicKey = Base64.encode(signer.point)
             certificateKey = device.certificatePublicKeyPath
             certificate = device.certificatePath
         }

@@ -8,7 +8,8 @@ internal import Foundation
 struct PhoneOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Use this counter value; the stored one does not change.", valueName: "N"))
     var counter: UInt32?
-    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
+    @Option(
+        help: ArgumentHelp("Use the hash of this text in place of the app id's; not for Android.", valueName: "TEXT"))
     var rpId: String?
     @Option(
         help: ArgumentHelp("Sign with this P-256 key, but send the device's key id.", valueName: "PEM"),
@@ -16,24 +17,37 @@ struct PhoneOptions: ParsableArguments {
     var hardwareKey: String?
     @Option(
         help:
-            "The operating system whose assertion form is used: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", "))."
+            "The operating system whose assertion form is used: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", ")); not for Android. (default: ios-14)"
     )
-    var form: AssertionForm = .iOS14
+    var form: AssertionForm?
 
     /// Whether the phone signs as it was registered.
     var isGenuine: Bool { counter == nil && rpId == nil && hardwareKey == nil }
 
     func phone(_ device: DeviceDirectory, _ library: LibraryContext) throws -> Phone {
-        let own = try device.hardwareKey(library)
-        let maker = try AssertionMaker(own, rpID: rpId ?? device.appID.description, form: form, library)
-        guard let hardwareKey else { return Phone(device, claims: maker, signsWith: maker, counter: counter) }
+        if device.appID.isAndroid, rpId != nil || form != nil {
+            throw SimulatorError("--rp-id and --form change assertions, which an Android device does not make")
+        }
+        let own = try signer(device.hardwareKey(library), device, library)
+        guard let hardwareKey else { return Phone(device, claims: own, signsWith: own, counter: counter) }
         let other = try PrivateKey(pem: RequestBody.file(hardwareKey), library)
-        let signer = try AssertionMaker(other, rpID: rpId ?? device.appID.description, form: form, library)
-        return Phone(device, claims: maker, signsWith: signer, counter: counter)
+        return Phone(device, claims: own, signsWith: try signer(other, device, library), counter: counter)
+    }
+
+    private func signer(
+        _ key: PrivateKey, _ device: DeviceDirectory, _ library: LibraryContext
+    ) throws -> ProofSigner {
+        try ProofSigner(key, of: device.appID, rpID: rpId, form: form ?? .iOS14, library)
     }
 }
 
 extension AssertionForm: ExpressibleByArgument {}
+
+/// The platforms of simulated devices.
+enum DevicePlatform: String, CaseIterable, ExpressibleByArgument {
+    case ios
+    case android
+}
 
 /// The options of the request's transfer, with curl's names.
 struct TransferOptions: ParsableArguments {

@@ -94,7 +94,7 @@ struct DeviceImportTests {
             for (registration, fault) in [
                 (one.with(certificateKey: try Sample.key()), otherwise("with another certificate key")),
                 (one.with(app: try Sample.app("other")), otherwise("for the app 'ABCDE12345.org.example.app'")),
-                (one.with(platform: .android), otherwise("for the platform 'ios'")),
+                (one.with(platform: .macOS), otherwise("for the platform 'ios'")),
                 (one.with(environment: .simulator), otherwise("for the environment 'production'")),
                 (try Sample.registration().with(certificateKey: one.certificateKey), AdministrationFault(.keyBound)),
             ] {

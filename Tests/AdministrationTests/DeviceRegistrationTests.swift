@@ -102,12 +102,32 @@ struct RegistrationListTests {
 
     @Test("a line is an iOS device in its app's environment unless it says otherwise")
     func good() throws {
-        let list = try list(line(key, other), line(other, key, more: #","platform":"android""#))
+        let list = try list(line(key, other), line(other, key, more: #","platform":"macos""#))
         #expect(list.faults.isEmpty)
         #expect(list.registrations.map(\.publicKey.base64) == [key, other])
         #expect(list.registrations.map(\.certificateKey.base64) == [other, key])
-        #expect(list.registrations.map(\.platform) == [.iOS, .android])
+        #expect(list.registrations.map(\.platform) == [.iOS, .macOS])
         #expect(list.registrations.map(\.environment) == [.simulator, .simulator])
+    }
+
+    @Test("a line of an Android app is an Android device, and says nothing else")
+    func android() throws {
+        let app = try #require(AppID("android:org.example.app"))
+        func registered(_ more: String) throws -> RegistrationList {
+            var list = RegistrationList(environments: [app: .production], library)
+            let text =
+                #"{"app_id":"\#(app)","public_key":"\#(key)","certificate_key":"\#(other)"\#(more)}"#
+            list.append(line: Array(text.utf8))
+            return list
+        }
+        for more in ["", #","platform":"android""#] {
+            #expect(try registered(more).registrations.map(\.platform) == [.android])
+        }
+        #expect(
+            try registered(#","platform":"ios""#).faults.map(\.reason)
+                == ["The member 'platform' is not that of the app 'android:org.example.app'."])
+        let iPhone = try list(line(key, other, more: #","platform":"android""#))
+        #expect(iPhone.faults.map(\.line) == [1] && iPhone.registrations.isEmpty)
     }
 
     @Test("every faulty line is reported with its reason, and the correct lines are not")

@@ -163,6 +163,72 @@ struct AlteredProofTests {
     }
 }
 
+@Suite("Proofs of a simulated Android phone")
+struct AndroidProofTests {
+    private let library: LibraryContext
+    private let signer: ProofSigner
+
+    init() throws {
+        library = try LibraryContext()
+        let app = try #require(AppID("android:org.example.app"))
+        signer = try ProofSigner(PrivateKey.generateP256(library), of: app, library)
+    }
+
+    private func proof(_ alterations: ProofAlterations = ProofAlterations()) throws -> AlteredProof {
+        try AlteredProof(
+            Sample.request(), answering: Sample.challenge(), keyID: signer.keyID, created: 7,
+            counter: signer.stated(42), alterations, library)
+    }
+
+    @Test("without alterations a proof is what an app sends, and its signature is of its base")
+    func genuine() throws {
+        let draft = try ProofDraft(
+            Sample.request(), answering: Sample.challenge(), keyID: signer.keyID, created: 7, counter: 42)
+        let proof = try proof()
+        #expect(proof.clientDataHash == draft.clientDataHash)
+        #expect(try proof.fields(assertion: [1, 2, 3]) == draft.fields(assertion: [1, 2, 3]))
+        let signature = try signer.sign(counter: 42, clientDataHash: proof.clientDataHash)
+        let point = signer.point
+        let key = try P256VerificationKey(point: point.span, library)
+        let base = draft.signatureBase
+        let digest = try library.sha256(of: base.span)
+        let isValid = key.verify(digest: digest, fixedWidthSignature: signature.span)
+        #expect(signature.count == 64 && isValid && signer.algorithm == .ecdsaP256SHA256)
+        let field = try draft.fields(assertion: signature).signatureInput
+        let input = try SignatureInput(parsing: field.span)
+        #expect(input.algorithm == .ecdsaP256SHA256)
+        #expect(throws: Never.self) {
+            try Coverage().check(input, for: [.content, .authorization, .contentType, .proofCounter])
+        }
+    }
+
+    @Test("each corruption damages the part it names")
+    func corrupted() throws {
+        let signature = [UInt8](repeating: 1, count: 64)
+        func sent(_ corruption: ProofAlterations.Corruption) throws -> [UInt8] {
+            var alterations = ProofAlterations()
+            alterations.corruption = corruption
+            let field = try proof(alterations).fields(assertion: signature).signature
+            return try ProofSignature(parsing: field.span).assertion
+        }
+        #expect(try sent(.signature) == signature.dropLast() + [0])
+        #expect(try sent(.assertion) == signature.dropLast())
+    }
+
+    @Test("a counter that is not covered is missing")
+    func omitted() throws {
+        var alterations = ProofAlterations()
+        alterations.omitted = ["attest-proof-counter"]
+        let fields = try proof(alterations).fields(assertion: [1])
+        #expect(fields.counter == Array("42".utf8))
+        let field = fields.signatureInput
+        let input = try SignatureInput(parsing: field.span)
+        #expect(throws: ProofFault.self) {
+            try Coverage().check(input, for: [.content, .authorization, .contentType, .proofCounter])
+        }
+    }
+}
+
 /// Typical values, with the gateway's part of verifying a proof.
 enum Sample {
     static let appID: AppID = {

@@ -72,7 +72,25 @@ struct AttestedRequestTests {
         #expect(throws: RequestFault.digestLength) { try digest(.sha256([1])) }
     }
 
-    @Test("a caller cannot set the proof's own fields", arguments: ["Content-Digest", "signature", "SIGNATURE-INPUT"])
+    @Test("the counter of an Android device is a covered field, and an app of Apple's has none")
+    func counter() throws {
+        let challenge = try Sample.challenge("n", extra: #" "attest-proof-counter""#)
+        let request = try AttestedRequest(method: "GET", target: Sample.target())
+        let android = try ProofDraft(request, answering: challenge, keyID: Sample.keyID, created: 7, counter: 42)
+        let base = Sample.text(android.signatureBase)
+        #expect(base.contains("\n\"attest-proof-counter\": 42\n"))
+        #expect(base.contains(#"" "attest-proof-counter");created=7;"#) && base.contains(#";alg="ecdsa-p256-sha256";"#))
+        let fields = try android.fields(assertion: [UInt8](repeating: 1, count: 64))
+        #expect(fields.lines.map(\.name) == ["Attest-Proof-Counter", "Signature-Input", "Signature"])
+        #expect(fields.lines[0].value == "42")
+        let apple = try ProofDraft(request, answering: challenge, keyID: Sample.keyID, created: 7)
+        #expect(!Sample.text(apple.signatureBase).contains("attest-proof-counter"))
+        #expect(try apple.fields(assertion: [1]).lines.map(\.name) == ["Signature-Input", "Signature"])
+    }
+
+    @Test(
+        "a caller cannot set the proof's own fields",
+        arguments: ["Content-Digest", "signature", "SIGNATURE-INPUT", "Attest-Proof-Counter"])
     func reserved(_ name: String) {
         #expect(throws: RequestFault.fieldReserved) {
             try AttestedRequest(method: "GET", target: Sample.target(), fields: [(name, "x")])

@@ -55,6 +55,19 @@ struct GatewayAnswerTests {
         #expect(isNoted)
     }
 
+    @Test("an Android key answers the challenges that ask for its algorithm, and those that ask for none")
+    func android() {
+        for (parameters, expected) in [
+            (#";alg="ecdsa-p256-sha256""#, true), ("", true), (#";alg="apple-attest""#, false),
+        ] {
+            let line = Sample.acceptSignature("abc", parameters: parameters)
+            var session = ProofSession(keyID: Sample.keyID, algorithm: .ecdsaP256SHA256)
+            let isNoted = session.note(
+                GatewayAnswer(status: 200, acceptSignature: [line], date: nil, content: []), now: 0)
+            #expect(isNoted == expected)
+        }
+    }
+
     @Test(
         "content that is not a denial has no code",
         arguments: ["", "<html>", "{}", #"{"error":1}"#, #"["error"]"#, #"{"error":"x""#])

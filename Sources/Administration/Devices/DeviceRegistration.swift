@@ -37,13 +37,14 @@ extension DeviceRegistration {
     init(json text: [UInt8], _ library: LibraryContext) throws(AdministrationFault) {
         let members = try Members(text, ["app_id", "platform", "environment", "public_key", "certificate_key"])
         app = try members.app()
-        platform = try members.value("platform", Platform.names, Platform.init)
+        platform = try members.platform(of: app)
         environment = try members.value("environment", AttestationEnvironment.names, AttestationEnvironment.init)
         publicKey = try members.key("public_key", library)
         certificateKey = try members.key("certificate_key", library)
     }
 
-    /// Parses one line of a list. The platform is iOS by default, and the environment is that of the configured app.
+    /// Parses one line of a list. The platform is iOS or Android by default, as the app id says. The environment is
+    /// that of the configured app.
     ///
     /// - Parameter environments: The apps whose devices may be registered.
     init(
@@ -55,8 +56,7 @@ extension DeviceRegistration {
             throw .badRequest("The app '\(app)' is not configured, so the gateway would refuse its devices.")
         }
         environment = configured
-        platform =
-            members.has("platform") ? try members.value("platform", Platform.names, Platform.init) : .iOS
+        platform = members.has("platform") ? try members.platform(of: app) : .standard(for: app)
         publicKey = try members.key("public_key", library)
         certificateKey = try members.key("certificate_key", library)
     }
@@ -71,7 +71,17 @@ extension DeviceRegistration {
         func has(_ name: String) -> Bool { texts[name] != nil }
 
         func app() throws(AdministrationFault) -> AppID {
-            try value("app_id", "an app id: ten letters and digits, a full stop, the bundle id", AppID.init)
+            try value(
+                "app_id", "an app id: ten letters and digits, a full stop, the bundle id; or android:PACKAGE",
+                AppID.init)
+        }
+
+        func platform(of app: AppID) throws(AdministrationFault) -> Platform {
+            let platform = try value("platform", Platform.names, Platform.init)
+            guard platform.runs(app) else {
+                throw .badRequest("The member 'platform' is not that of the app '\(app)'.")
+            }
+            return platform
         }
 
         func key(_ name: String, _ library: LibraryContext) throws(AdministrationFault) -> DeviceKey {
@@ -110,7 +120,7 @@ extension RawRepresentable where Self: CaseIterable, RawValue == String {
 
 /// A list of devices to be registered. A file has one JSON object per line, as `attestgate-load --prepare` writes it.
 ///
-/// A line is `{"app_id", "public_key", "certificate_key"}`, with `"platform"` if it is not iOS.
+/// A line is `{"app_id", "public_key", "certificate_key"}`, with `"platform"` if it is neither iOS nor Android.
 /// `DeviceKey.init(base64:)` parses the keys. No line may be empty, so that line numbers equal device numbers.
 public struct RegistrationList {
     /// The registrations of valid lines.

@@ -113,15 +113,21 @@ struct Enrol: ParsableCommand {
 
     private func openedOrMade(_ library: LibraryContext) throws -> DeviceDirectory {
         if let device = try? DeviceDirectory(opening: directory) {
+            guard !device.appID.isAndroid else { throw Self.androidRefused }
             guard let appId, device.appID.description != appId else { return device }
             throw SimulatorError("the device in \(directory) belongs to \(device.appID), not to \(appId)")
         }
         guard let appId, let app = AppID(appId) else {
             throw SimulatorError("there is no device in \(directory): create one with --app-id")
         }
+        guard !app.isAndroid else { throw Self.androidRefused }
         let device = try DeviceDirectory.create(directory, appID: app, library)
         Terminal.put(line: "created a device of \(app) in \(directory)")
         return device
+    }
+
+    private static var androidRefused: SimulatorError {
+        SimulatorError("Android devices are not enrolled: register one with attestgate device add")
     }
 
     private var authority: String {

@@ -46,7 +46,8 @@ final class RequestRunner {
         self.trace = trace
         mayRepeat = isGenuine && plan.alterations.isNone && plan.unsigned.isEmpty
         session = ProofSession(
-            keyID: phone.keyID, challenge: phone.device.challenge(for: plan.request.target.authority))
+            keyID: phone.keyID, algorithm: phone.algorithm,
+            challenge: phone.device.challenge(for: plan.request.target.authority))
     }
 
     var now: Int64 { Int64(Date().timeIntervalSince1970) }
@@ -94,7 +95,9 @@ final class RequestRunner {
         if plan.alterations.nonce != nil {
             // The command line gives the challenge, and this is only a placeholder.
             let place = try AcceptSignature(components: [], nonce: Array("none".utf8))
-            session = ProofSession(keyID: phone.keyID, challenge: ReceivedChallenge(place, receivedAt: now))
+            session = ProofSession(
+                keyID: phone.keyID, algorithm: phone.algorithm,
+                challenge: ReceivedChallenge(place, receivedAt: now))
         }
         if case .send(let challenge, let created) = exchange.begin(session, now: now) {
             return Order(challenge: challenge, created: created)
@@ -119,12 +122,13 @@ final class RequestRunner {
     }
 
     func proof(_ order: Order) throws -> ProofFields {
+        let counter = try phone.takeCounter()
         let proof = try AlteredProof(
-            plan.request, answering: order.challenge, keyID: phone.keyID, created: order.created, plan.alterations,
-            library)
-        let assertion = try phone.assertion(clientDataHash: proof.clientDataHash)
-        trace("signed with counter \(assertion.counter)")
-        return try proof.fields(assertion: assertion.bytes)
+            plan.request, answering: order.challenge, keyID: phone.keyID, created: order.created,
+            counter: phone.stated(counter), plan.alterations, library)
+        let assertion = try phone.sign(counter: counter, clientDataHash: proof.clientDataHash)
+        trace("signed with counter \(counter)")
+        return try proof.fields(assertion: assertion)
     }
 
     // MARK: - Responses
@@ -290,23 +294,27 @@ extension RequestRunner {
 struct Phone {
     let device: DeviceDirectory
     var keyID: KeyID { claimed.keyID }
+    var algorithm: ProofAlgorithm { claimed.algorithm }
 
-    private let claimed: AssertionMaker
-    private let signer: AssertionMaker
+    private let claimed: ProofSigner
+    private let signer: ProofSigner
     private let fixedCounter: UInt32?
 
-    init(_ device: DeviceDirectory, claims: AssertionMaker, signsWith signer: AssertionMaker, counter: UInt32?) {
+    init(_ device: DeviceDirectory, claims: ProofSigner, signsWith signer: ProofSigner, counter: UInt32?) {
         self.device = device
         claimed = claims
         self.signer = signer
         fixedCounter = counter
     }
 
-    /// Signs.
-    ///
-    /// - Returns: the assertion with its counter.
-    func assertion(clientDataHash: [UInt8]) throws -> (bytes: [UInt8], counter: UInt32) {
-        let counter = try fixedCounter ?? device.counter.take()
-        return (try signer.assertion(counter: counter, clientDataHash: clientDataHash), counter)
+    /// Returns the counter of the next proof, which is used up.
+    func takeCounter() throws -> UInt32 { try fixedCounter ?? device.counter.take() }
+
+    /// Returns the counter that the request must state in a field. Nil for App Attest.
+    func stated(_ counter: UInt32) -> UInt32? { claimed.stated(counter) }
+
+    /// Returns the assertion or signature.
+    func sign(counter: UInt32, clientDataHash: [UInt8]) throws -> [UInt8] {
+        try signer.sign(counter: counter, clientDataHash: clientDataHash)
     }
 }

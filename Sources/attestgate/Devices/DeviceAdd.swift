@@ -21,7 +21,9 @@ struct DeviceAdd: ParsableCommand {
     @Option(
         help: ArgumentHelp("The app id; the conf file must contain it.", valueName: "ID"),
         transform: { text in
-            guard let app = AppID(text) else { throw ValidationError("'\(text)' is not an app id: TEAMID.bundle") }
+            guard let app = AppID(text) else {
+                throw ValidationError("'\(text)' is not an app id: TEAMID.bundle or android:PACKAGE")
+            }
             return app
         })
     var appId: AppID
@@ -40,9 +42,9 @@ struct DeviceAdd: ParsableCommand {
     var certificateKey: String
 
     @Option(
-        help: ArgumentHelp("\(Platform.names); android is not supported yet. (default: ios)", valueName: "NAME"),
+        help: ArgumentHelp("\(Platform.names). (default: ios, or android as the app id says)", valueName: "NAME"),
         transform: Self.choice)
-    var platform = Platform.iOS
+    var platform: Platform?
 
     @Option(
         help: ArgumentHelp(
@@ -60,8 +62,10 @@ struct DeviceAdd: ParsableCommand {
             throw Failure(
                 "\(access.file.config): the app `\(appId)` is configured for the environment `\(configured.rawValue)`")
         }
-        if let refusal = AndroidDevices(file).refusal(of: platform, app: appId) { throw Failure(refusal) }
-        if platform == .android { Failure.print("warning: \(AndroidDevices.warning)") }
+        let platform = platform ?? .standard(for: appId)
+        guard platform.runs(appId) else {
+            throw Failure("the platform \(platform.rawValue) is not that of the app `\(appId)`: omit --platform")
+        }
         let library = try LibraryContext()
         try access.file.prepareSecret()
         try access.perform(
@@ -100,29 +104,4 @@ struct DeviceAdd: ParsableCommand {
         guard let value = Value(rawValue: text) else { throw ValidationError("'\(text)' is not one of \(Value.names)") }
         return value
     }
-}
-
-/// The rules for Android devices, whose proofs the gateway cannot verify yet.
-struct AndroidDevices {
-    private let routes: [RouteConfiguration]
-
-    init(_ configuration: Configuration) { routes = configuration.routes }
-
-    /// Returns the reason to refuse a registration: the app requires proofs on a route.
-    ///
-    /// - Returns: nil for a device of another platform, or an app without such a route.
-    func refusal(of platform: Platform, app: AppID) -> String? {
-        guard platform == .android,
-            let route = routes.first(where: { $0.require == .requestProof && $0.apps.contains(app) })
-        else { return nil }
-        return """
-            Android is not supported yet: the gateway cannot verify proofs of this device, and the route \
-            `\(route.name)` requires proofs of the app `\(app)`
-            """
-    }
-
-    /// A warning about the limits of a registered Android device.
-    static let warning = """
-        Android is not supported yet: the device can use only routes with `require: device` or `require: certificate`
-        """
 }

@@ -222,16 +222,24 @@ def test_an_unknown_device_is_refused(device, refused, new_key):
             assert "no such device" in refused(command, "--", name)
 
 
-def test_an_android_device_is_added_only_where_no_proof_is_required(conf, refused, new_key):
+def test_the_app_id_tells_the_platform(conf, device, refused, new_key):
+    conf.write_text(conf.read_text().replace(
+        f"- id: {APP}", f"- id: android:org.example.app\n    environment: production\n  - id: {APP}"))
+    android = "android:org.example.app"
+    for app, arguments, platform in [
+        (android, (), "android"), (android, ("--platform", "android"), "android"), (APP, (), "ios"),
+        (APP, ("--platform", "macos"), "macos"),
+    ]:
+        added = device(
+            "add", "--app-id", app, "--public-key", new_key().point64, "--certificate-key", new_key().point64, *arguments)
+        assert (added["app_id"], added["platform"]) == (app, platform)
+        assert device("show", str(added["device"])) == added
     keys = ("--public-key", new_key().point64, "--certificate-key", new_key().point64)
-    arguments = ("--app-id", APP, *keys, "--platform", "android")
-    done = attestgate("device", "add", "--config", conf, *arguments)
-    assert (done.returncode, "warning: Android is not supported yet" in done.stderr) == (0, True)
-    conf.write_text(conf.read_text().replace("require: certificate", "require: request-proof"))
-    said = refused("add", *arguments)
-    assert "Android is not supported yet" in said and "the route `records` requires proofs" in said
-    line = json.dumps({"app_id": APP, "public_key": keys[1], "certificate_key": keys[3], "platform": "android"})
-    assert "devices:1: Android is not supported yet" in refused("import", write(conf.parent / "devices", line))
+    for app, platform in [(android, "ios"), (APP, "android")]:
+        said = refused("add", "--app-id", app, *keys, "--platform", platform)
+        assert f"the platform {platform} is not that of the app `{app}`" in said
+        line = json.dumps({"app_id": app, "public_key": keys[1], "certificate_key": keys[3], "platform": platform})
+        assert "devices:1: The member 'platform'" in refused("import", write(conf.parent / "devices", line))
 
 
 def write(path, text):
