@@ -10,6 +10,7 @@ from support.exposition import scrape
 from support.gateway import BRIEF, Gateway
 from support.nginx import Nginx
 from support.pki import PKI, attestgate
+from support.platforms import PLATFORMS
 from support.postgresql import PostgreSQL
 from support.recording_upstream import RecordingUpstream
 from support.sharing import Sharing
@@ -94,7 +95,7 @@ def own_upstream():
 @pytest.fixture(scope="session")
 def shared_attested(pki, tmp_path_factory):
     upstream = RecordingUpstream()
-    attested = Attested(tmp_path_factory.mktemp("attested"), pki, upstream)
+    attested = Attested(tmp_path_factory.mktemp("attested"), pki, upstream, platforms=PLATFORMS)
     yield attested
     attested.gateway.stop(BRIEF)
     upstream.close()

@@ -19,6 +19,9 @@ import Vocabulary
 /// The life of a request without sockets, with the store in memory: every denial that a decision can produce.
 @Suite("The decision about a request", .timeLimit(.minutes(1)))
 struct RequestDecisionTests {
+    /// The platforms that prove requests in different ways.
+    static let platforms = [Platform.iOS, .android]
+
     /// A reason for a denial, in the order in which a request meets the checks.
     enum Fault: Int, CaseIterable, CustomTestStringConvertible {
         case source
@@ -28,7 +31,8 @@ struct RequestDecisionTests {
         case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
         case deviceRate
         case queueFull
-        case noProof, malformedProof, unknownAlgorithm, otherKeyID, challengeForeign, old, incomplete
+        case noProof, malformedProof, otherKeyID, otherPlatform, unknownAlgorithm, challengeForeign, old, incomplete
+        case counterUncovered, counterAbsent, counterMalformed, signatureLength
         case signatureInvalid, category
         case upstreamBusy, tunnels, deviceTunnels, deviceRequests
         case routeRate
@@ -52,13 +56,13 @@ struct RequestDecisionTests {
             case .bindingEnded, .otherKeyID: .deviceMismatch
             case .risky: .deviceRisky
             case .oldSystem: .osOutdated
-            case .otherEnvironment, .otherApp, .category: .appRefused
+            case .otherEnvironment, .otherApp, .category, .otherPlatform: .appRefused
             case .queueFull: .overloaded
             case .noProof: .proofRequired
-            case .malformedProof, .unknownAlgorithm: .proofMalformed
+            case .malformedProof, .unknownAlgorithm, .counterMalformed, .signatureLength: .proofMalformed
             case .challengeForeign, .epochChanged: .challengeRequired
             case .old, .contentStale: .proofStale
-            case .incomplete: .proofIncomplete
+            case .incomplete, .counterUncovered, .counterAbsent: .proofIncomplete
             case .signatureInvalid: .proofInvalid
             case .upstreamBusy: .upstreamBusy
             case .tunnels: .tunnelLimit
@@ -72,6 +76,18 @@ struct RequestDecisionTests {
 
         var testDescription: String { "\(self)" }
 
+        /// Whether requests of a platform can have the fault. Only Android states its counter in a field, and only
+        /// Apple's assertions contain extensions.
+        func occurs(on platform: Platform) -> Bool {
+            switch self {
+            case .counterUncovered, .counterAbsent, .counterMalformed: platform == .android
+            case .category, .oldSystem: platform != .android
+            default: true
+            }
+        }
+
+        static func all(on platform: Platform) -> [Fault] { allCases.filter { $0.occurs(on: platform) } }
+
         /// Faults that exclude each other share a number: they are values of one thing.
         var place: Int {
             switch self {
@@ -81,6 +97,7 @@ struct RequestDecisionTests {
                 .otherApp:
                 2
             case .noProof, .malformedProof: 3
+            case .counterUncovered, .counterAbsent, .counterMalformed: 6
             case .upstreamBusy, .tunnels, .deviceTunnels, .deviceRequests: 4
             case .replayed, .late, .epochChanged, .storeLost: 5
             default: 100 + rawValue
@@ -88,22 +105,21 @@ struct RequestDecisionTests {
         }
     }
 
-    private let world: World
-
-    init() throws { world = try World() }
-
-    @Test("without a fault a proven request is forwarded, and its counter is spent then")
-    func forwarded() throws {
+    @Test("without a fault a proven request is forwarded, and its counter is spent then", arguments: platforms)
+    func forwarded(_ platform: Platform) throws {
+        let world = try World(platform)
         #expect(try world.decide([]) == nil)
         #expect(world.spent == 1)
     }
 
-    @Test("each fault has its denial, spends no counter, and is met before every later one")
-    func table() throws {
-        for fault in Fault.allCases {
+    @Test("each fault has its denial, spends no counter, and is met before every later one", arguments: platforms)
+    func table(_ platform: Platform) throws {
+        let world = try World(platform)
+        let faults = Fault.all(on: platform)
+        for fault in faults {
             let before = world.spent
             #expect(try world.decide([fault]) == fault.denial, "\(fault)")
-            let later = Fault.allCases.filter { $0.rawValue > fault.rawValue && $0.place != fault.place }
+            let later = faults.filter { $0.rawValue > fault.rawValue && $0.place != fault.place }
             for other in later.prefix(3) + later.suffix(1) {
                 #expect(try world.decide([fault, other]) == fault.denial, "\(fault) before \(other)")
             }
@@ -111,8 +127,40 @@ struct RequestDecisionTests {
         }
     }
 
-    @Test("the table has every denial of a request's own faults")
-    func complete() {
+    @Test("every spelling of a counter but one is malformed, and so is a second line")
+    func counterSpellings() throws {
+        let world = try World(.android)
+        for text in ["0", "01", "+7", "-7", "7.0", "4294967296", "", "7, 8", "7\r\nAttest-Proof-Counter: 7"] {
+            world.counterText = text
+            #expect(try world.decide([]) == .proofMalformed, "\(text)")
+        }
+        world.counterText = nil
+        // The next one is the highest.
+        world.counter = .max - 1
+        #expect(try world.decide([]) == nil)
+        #expect(world.spent == 1)
+    }
+
+    @Test("the registered device decides how a proof is verified, not the request", arguments: platforms)
+    func registeredPlatform(_ platform: Platform) throws {
+        let world = try World(platform)
+        world.signsLike = platform == .iOS ? .android : .iOS
+        #expect(try world.decide([]) == .proofMalformed)
+        // Whatever `alg` states, a signature is no assertion, and an assertion comes without a counter.
+        world.statesRegisteredAlgorithm = true
+        #expect(try world.decide([]) == (platform == .iOS ? .proofMalformed : .proofIncomplete))
+        #expect(world.spent == 0)
+    }
+
+    @Test("the denials ask an Android device for its counter, and an iPhone for none", arguments: platforms)
+    func acceptSignature(_ platform: Platform) throws {
+        let request = try World(platform).asked()
+        #expect(request.algorithm == (platform == .android ? .ecdsaP256SHA256 : nil))
+        #expect(request.components.map(\.description).contains("attest-proof-counter") == (platform == .android))
+    }
+
+    @Test("the table has every denial of a request's own faults", arguments: platforms)
+    func complete(_ platform: Platform) {
         let others: Set<Denial> = [
             // Before there is a request.
             .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
@@ -124,7 +172,9 @@ struct RequestDecisionTests {
             // A fault of the gateway itself.
             .internalError,
         ]
-        #expect(Set(Fault.allCases.map(\.denial)) == Set(Denial.allCases).subtracting(others))
+        let absent: Set<Denial> = platform == .android ? [.osOutdated] : []
+        #expect(
+            Set(Fault.all(on: platform).map(\.denial)) == Set(Denial.allCases).subtracting(others).subtracting(absent))
     }
 
     @Test("a counter whose commit fails is not forwarded, and stays spent")
@@ -146,8 +196,9 @@ struct RequestDecisionTests {
         }
     }
 
-    @Test("the challenge endpoint answers a device and nobody else")
-    func challenge() throws {
+    @Test("the challenge endpoint answers a device and nobody else", arguments: platforms)
+    func challenge(_ platform: Platform) throws {
+        let world = try World(platform)
         #expect(try world.challenge([]) == nil)
         for fault in [Fault.stranger, .storeSilent, .revoked, .bindingEnded, .deviceRate] {
             #expect(try world.challenge([fault]) == fault.denial, "\(fault)")
@@ -162,10 +213,12 @@ private final class World {
     private let library: LibraryContext
     private let loop: Loop
     private let log: LogWriter
-    private let maker: AssertionMaker
-    /// Its assertions are those of earlier systems, without extensions.
-    private let plainMaker: AssertionMaker
-    private let strangerMaker: AssertionMaker
+    private let platform: Platform
+    /// Its signer as a phone of either platform.
+    private let signers: [Platform: ProofSigner]
+    /// Its assertions of iOS 26 and earlier, without extensions.
+    private let plainSigner: ProofSigner
+    private let stranger: ProofSigner
     private let registry: DeviceRegistry
     private var client: RegistryClient?
     private var received: RegistryEvent?
@@ -173,20 +226,33 @@ private final class World {
     private let app: AppID
     /// By whether its rates are exhausted, which no other request may notice.
     private let gateways: [Fault?: GatewayApplication]
-    private var counter: UInt32 = 1_000
+    /// The counter of the last request.
+    var counter: UInt32 = 1_000
+    /// The platform whose proofs the phone makes.
+    var signsLike: Platform
+    /// Whether `alg` is what the registered platform requires, whatever the phone signs.
+    var statesRegisteredAlgorithm = false
+    /// The text of Attest-Proof-Counter in place of the counter.
+    var counterText: String?
     /// Counters spent so far, by the store's own count.
     var spent: Int { registry.metrics.counters }
 
-    init() throws {
+    init(_ platform: Platform) throws {
         library = try LibraryContext()
         loop = try Loop()
         log = try LogWriter(.file("/dev/null"))
-        app = try #require(AppID("ABCDE12345.org.example.app"))
+        self.platform = platform
+        signsLike = platform
+        let apps = [
+            Platform.iOS: try #require(AppID("ABCDE12345.org.example.app")),
+            .android: try #require(AppID("android:org.example.app")),
+        ]
+        app = try #require(apps[platform])
         let key = try PrivateKey.generateP256(library)
-        maker = try AssertionMaker(key, rpID: app.description, form: .iOS27, library)
-        plainMaker = try AssertionMaker(key, rpID: app.description, form: .iOS14, library)
-        strangerMaker = try AssertionMaker(
-            PrivateKey.generateP256(library), rpID: app.description, form: .iOS27, library)
+        let context = library
+        signers = try apps.mapValues { try ProofSigner(key, of: $0, form: .iOS27, context) }
+        plainSigner = try ProofSigner(key, of: app, form: .iOS14, library)
+        stranger = try ProofSigner(PrivateKey.generateP256(library), of: app, form: .iOS27, library)
         registry = try DeviceRegistry.start(MemoryContent())
         let secrets = try GatewaySecrets(parsing: GatewaySecrets.fresh(library))
         var gateways: [Fault?: GatewayApplication] = [:]
@@ -197,9 +263,11 @@ private final class World {
                 apps: [
                     AdmittedApps.Setting(
                         id: app, environment: .production, counters: .strict,
-                        extensions: AppExtensionPolicy(
-                            categories: categories,
-                            minimumSystem: .init(try #require(SystemVersion("17.4")), absence: .admitted)),
+                        extensions: platform == .android
+                            ? AppExtensionPolicy()
+                            : AppExtensionPolicy(
+                                categories: categories,
+                                minimumSystem: .init(try #require(SystemVersion("17.4")), absence: .admitted)),
                         maximumRisk: 5)
                 ], secrets: secrets, maxAge: 60, challengeLife: 600, keyLimit: 10, heldContent: 1 << 20)
             try gateway.enforce(settings, registry, loop: loop, library) { _ in }
@@ -212,8 +280,8 @@ private final class World {
         }
         self.client = client
         let identity = DeviceIdentity(
-            app: app, platform: .iOS, environment: .production, hardwareKey: maker.keyID,
-            point: try #require(PublicPoint(maker.point)))
+            app: app, platform: platform, environment: .production, hardwareKey: plainSigner.keyID,
+            point: try #require(PublicPoint(plainSigner.point)))
         #expect(client.perform(.register(identity, binding: binding), token: 1))
         loop.run()
     }
@@ -331,10 +399,12 @@ private final class World {
             faults.contains(.revoked) ? .deviceRevoked : faults.contains(.bindingEnded) ? .bindingEnded : .active
         let system = SystemVersion(faults.contains(.oldSystem) ? "17.3" : "17.4")
         let other = try #require(AppID("ABCDE12345.org.example.other"))
+        let otherPlatform: Platform = platform == .iOS ? .android : .iOS
         return .found(
             DeviceSnapshot(
                 id: device.id, binding: binding,
-                app: faults.contains(.otherApp) ? registry.number(of: other) : device.app, platform: .iOS,
+                app: faults.contains(.otherApp) ? registry.number(of: other) : device.app,
+                platform: faults.contains(.otherPlatform) ? otherPlatform : device.platform,
                 environment: faults.contains(.otherEnvironment) ? .development : .production,
                 hardwareKey: device.hardwareKey, point: device.point, standing: standing, shown: [],
                 riskMetric: faults.contains(.risky) ? 6 : 5, systemVersion: system, slot: device.slot))
@@ -406,31 +476,49 @@ private final class World {
         let request = try AttestedRequest(
             method: method, target: target, content: hasContent ? .bytes(Array("hello".utf8)) : .none)
         var alterations = ProofAlterations()
+        if faults.contains(.signatureLength) { alterations.corruption = .assertion }
         if faults.contains(.malformedProof) { alterations.corruption = .signatureInput }
-        if faults.contains(.otherKeyID) { alterations.keyID = strangerMaker.keyID.base64 }
-        if faults.contains(.unknownAlgorithm) { alterations.algorithm = "android-attest" }
+        if faults.contains(.otherKeyID) { alterations.keyID = stranger.keyID.base64 }
+        let algorithms = [platform.proofAlgorithm, platform == .iOS ? .ecdsaP256SHA256 : .appleAttest]
+        if statesRegisteredAlgorithm { alterations.algorithm = algorithms[0].description }
+        if faults.contains(.unknownAlgorithm) { alterations.algorithm = algorithms[1].description }
         if faults.contains(.challengeForeign) { alterations.nonce = "abc" }
         if faults.contains(.old) { alterations.createdOffset = -61 }
         if faults.contains(.incomplete) { alterations.omitted = ["@method"] }
+        if faults.contains(.counterUncovered) { alterations.omitted.append("attest-proof-counter") }
+        let genuine = try #require(signers[signsLike])
         let altered = try AlteredProof(
-            request, answering: try freshChallenge(), keyID: maker.keyID, created: WallClock.seconds, alterations,
-            library)
+            request, answering: try freshChallenge(), keyID: genuine.keyID, created: WallClock.seconds,
+            counter: genuine.stated(counter), alterations, library)
         let signer =
-            faults.contains(.signatureInvalid) ? strangerMaker : faults.contains(.category) ? plainMaker : maker
-        let assertion = try signer.assertion(counter: counter, clientDataHash: altered.clientDataHash)
+            faults.contains(.signatureInvalid) ? stranger : faults.contains(.category) ? plainSigner : genuine
+        let assertion = try signer.sign(counter: counter, clientDataHash: altered.clientDataHash)
         let fields = try altered.fields(assertion: assertion)
-        var lines = fields.contentDigest.map { ["Content-Digest: \(String(decoding: $0, as: UTF8.self))"] } ?? []
-        lines.append("Signature-Input: \(String(decoding: fields.signatureInput, as: UTF8.self))")
-        lines.append("Signature: \(String(decoding: fields.signature, as: UTF8.self))")
-        return lines
+        return fields.lines.compactMap { name, value in
+            guard name == "Attest-Proof-Counter" else { return "\(name): \(value)" }
+            if faults.contains(.counterAbsent) { return nil }
+            return "\(name): \(counterText ?? (faults.contains(.counterMalformed) ? "0\(value)" : value))"
+        }
+    }
+
+    /// Returns what a denial asks the device for.
+    func asked() throws -> AcceptSignature {
+        guard case .found(let device) = try lookUp([]) else { throw CryptographyError(doing: "find the device") }
+        var output = ByteBuffer(pool: BufferPool())
+        let enforcement = try #require(gateways[nil]?.enforcement)
+        enforcement.appendAcceptSignature(to: &output, for: RequestHead(), route: 0, device: device)
+        return try Self.parse(output)
     }
 
     private func freshChallenge() throws -> ReceivedChallenge {
         var output = ByteBuffer(pool: BufferPool())
         let enforcement = try #require(gateways[nil]?.enforcement)
         enforcement.challenges.appendField(asking: [], now: UInt64(WallClock.seconds), to: &output)
-        let line = String(decoding: output.copy().dropFirst("Accept-Signature: ".utf8.count).dropLast(2), as: UTF8.self)
-        let bytes = Array(line.utf8)
-        return ReceivedChallenge(try AcceptSignature(parsing: bytes.span), receivedAt: WallClock.seconds)
+        return ReceivedChallenge(try Self.parse(output), receivedAt: WallClock.seconds)
+    }
+
+    private static func parse(_ output: borrowing ByteBuffer) throws -> AcceptSignature {
+        let value = Array(output.copy().dropFirst("Accept-Signature: ".utf8.count).dropLast(2))
+        return try AcceptSignature(parsing: value.span)
     }
 }

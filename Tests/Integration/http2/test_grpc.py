@@ -20,6 +20,7 @@ from support.http2_client import HTTP2Client
 from support.paths import BINARY, ENVIRONMENT, PATIENCE
 from support.phone import HardwareKey, Phone
 from support.pki import attestgate
+from support.platforms import APPS, PLATFORMS
 from support.services import Services
 from support.waiting import eventually
 
@@ -316,7 +317,7 @@ def test_a_service_is_replaced_under_load_and_no_call_fails(start, serve, servic
 # What the gateway says.
 
 def challenge_in(metadata):
-    form = r'attest=\(.+\);created;nonce="([A-Za-z0-9_-]{78})";tag="attestgate-request"'
+    form = r'attest=\(.+\);created;nonce="([A-Za-z0-9_-]{78})"(?:;alg="ecdsa-p256-sha256")?;tag="attestgate-request"'
     return re.fullmatch(form, metadata["accept-signature"])[1]
 
 
@@ -502,13 +503,14 @@ def test_curl_sees_status_and_fields(strangers, phone, pki):
 
 # Proofs.
 
-@pytest.fixture
-def proven(start, pki, transport):
+@pytest.fixture(params=PLATFORMS)
+def proven(start, pki, transport, request):
+    app = APPS[request.param]
     service, gateway, _ = start(
-        transport, routes=[
+        transport, apps=[{"id": app, "environment": "simulator"}], routes=[
             {"name": "proven", "host": "localhost", "path": "/", "require": "request-proof", "content_limit": "8MiB"},
             {"name": "streams", "host": "localhost", "path": "/test.Records/Both", "require": "device"}])
-    return service, gateway, Phone(gateway, pki.phone(f"grpc-{gateway.port}"))
+    return service, gateway, Phone(gateway, pki.phone(f"grpc-{gateway.port}"), app)
 
 
 def proof_of(phone, name, message, **change):

@@ -206,7 +206,7 @@ def under_way(attested, held, lives):
     """A phone whose certificate ends soon, and a connection on which it has ten requests under way."""
     for life in lives:
         name = f"retrying-{life}-{time.time_ns()}"
-        phone = Phone(attested.gateway, attested.pki.client(name, end=life / 86_400))
+        phone = Phone(attested.gateway, attested.pki.client(name, end=life / 86_400), attested.phone.app)
         try:
             burst = Burst(HTTP2Client(attested.gateway, phone.identity))
             before = len(attested.upstream.requests)

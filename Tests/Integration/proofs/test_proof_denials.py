@@ -1,5 +1,6 @@
 """Proofs that prove nothing. Each attack ends in its denial, and not one byte reaches the service."""
 
+import copy
 import re
 import time
 
@@ -7,7 +8,8 @@ import pytest
 
 from support.client import get, post
 from support.denials import assert_denied
-from support.phone import APP, TARGET, HardwareKey, b64, cbor_assertion, challenge_of, content_digest
+from support.phone import ALGORITHMS, COUNTER_FIELD, TARGET, HardwareKey, cbor_assertion, challenge_of, content_digest
+from support.platforms import PLATFORMS, only
 
 STATUS = {"body_digest_mismatch": 400, "device_mismatch": 403}
 
@@ -42,10 +44,12 @@ def test_a_request_without_a_proof_learns_how_to_make_one(refused, attested, fie
     challenge_of(response)
 
 
-def test_the_denial_lists_what_the_proof_must_cover(refused):
+def test_the_denial_lists_what_the_proof_must_cover(refused, platform):
     response = refused(post("/location/1", b"x", "Content-Type: text/plain", "Authorization: a"), "proof_required")
     components = re.match(r"attest=\(([^)]*)\)", response.value("accept-signature"))[1].replace('"', "").split()
-    assert components == TARGET + ["content-digest", "authorization", "content-type", "x-location"]
+    counter = [COUNTER_FIELD.lower()] if platform == "android" else []
+    assert components == TARGET + ["content-digest", "authorization", "content-type", *counter, "x-location"]
+    assert (';alg="ecdsa-p256-sha256"' in response.value("accept-signature")) == (platform == "android")
 
 
 # proof_malformed
@@ -68,7 +72,7 @@ def bend(pattern, replacement):
     bend(r';keyid="....', ';keyid="'), bend(r':\Z', ""), bend(r"\Aattest=:.", "attest=:*"), bend(r"\Aattest=", "attest=1;a="),
     bend(r'attestgate-request', "attestgate-response"), bend(r'\A(attest=\(.*)\Z', r'\1, \1'),
     bend(r'\A(attest=\(.*)\Z', r'\1, sig=("@method");tag="attestgate-request"'), bend(r'\Aattest=:.*', "attest=::"),
-    bend(r';tag="', r';alg="ecdsa-p256-sha256";tag="'), bend(r';tag="', r';alg="none";tag="'),
+    bend(r';tag="', r';alg="none";tag="'),
     bend(r"\A(attest=\(.*)\Z", r"\1\\"),
 ], ids=lambda change: "")
 def test_a_proof_in_another_form_is_malformed(refused, attested, change):
@@ -76,6 +80,40 @@ def test_a_proof_in_another_form_is_malformed(refused, attested, change):
     refused(get("/a", *[f"{name}: {value}" for name, value in fields]), "proof_malformed")
 
 
+def test_the_algorithm_can_only_agree_with_the_registered_device(refused, attested, platform):
+    for algorithm in {*ALGORITHMS.values(), "rsa-v1_5-sha256"} - {ALGORITHMS[platform]}:
+        refused(attested.phone.request(path="/a", extra=f';alg="{algorithm}"'), "proof_malformed")
+
+
+def test_the_registered_device_decides_how_its_proof_is_verified(refused, attested, platform):
+    """A proof in the form of the other platform, signed by the very key: whatever `alg` says, it is none."""
+    disguised = copy.copy(attested.phone)
+    disguised.platform = next(other for other in PLATFORMS if other != platform)
+    code = "proof_incomplete" if platform == "android" else "proof_malformed"
+    refused(disguised.request(path="/a"), code)
+    refused(disguised.request(path="/a", extra=f';alg="{ALGORITHMS[platform]}"'), code)
+    refused(disguised.request(path="/a", extra=f';alg="{disguised.algorithm}"'), "proof_malformed")
+
+
+@only("android")
+@pytest.mark.parametrize("signature", [
+    lambda s: s[:-1], lambda s: s + b"\x00", lambda s: b"\x00", lambda s: s[:32], lambda s: s * 2, lambda s: s * 60,
+    lambda s: b"\x30\x44\x02\x20" + s[:32] + b"\x02\x20" + s[32:],
+], ids=["cut", "trailing", "one byte", "half", "twice", "huge", "DER"])
+def test_a_signature_of_another_length_is_malformed(refused, attested, signature):
+    refused(attested.phone.request(path="/a", assertion=signature), "proof_malformed", "64 bytes")
+
+
+@only("android")
+@pytest.mark.parametrize("lines", [
+    ["0"], ["00"], ["+7"], ["-7"], ["07"], ["7.0"], ["7 8"], ["0x7"], ["4294967296"], ["99999999999"], [""], ["seven"],
+    ["7", "7"], ["7", "8"], ["7, 7"], ["7", ""],
+], ids=lambda lines: "-".join(lines))
+def test_a_counter_in_another_form_is_malformed(refused, attested, lines):
+    refused(attested.phone.request(path="/a", counter_lines=lines), "proof_malformed", "not one decimal number")
+
+
+@only("ios")
 @pytest.mark.parametrize("assertion", [
     lambda a: a[:-1], lambda a: a + b"\x00", lambda a: b"\xa1" + a[1:], lambda a: b"\xbf" + a[1:] + b"\xff",
     lambda a: b"\xa3" + a[1:] + b"\x61x\x00", lambda a: a.replace(b"\x69signature", b"\x69signaturf"),
@@ -156,6 +194,15 @@ def test_uncovered_content_is_incomplete(refused, attested):
     refused(phone.request("POST", "/a", chunked=True, content=b"", digest=None), "proof_incomplete")
 
 
+@only("android")
+@pytest.mark.parametrize("change", [
+    {"counter_lines": []}, {"covered": TARGET}, {"counter_lines": [], "covered": TARGET},
+], ids=["absent", "uncovered", "neither"])
+def test_a_proof_without_its_counter_is_incomplete(refused, attested, change):
+    response = refused(attested.phone.request(path="/a", **change), "proof_incomplete")
+    assert "Missing: attest-proof-counter." in response.content.decode()
+
+
 def test_a_missing_covered_field_is_named(refused, attested):
     response = refused(attested.phone.request(path="/a", also=["x-absent"]), "proof_incomplete")
     assert "Missing: x-absent." in response.content.decode()
@@ -223,10 +270,12 @@ def test_another_phones_signature_is_refused(refused, attested):
     refused(attested.phone.request(path="/a", key=HardwareKey()), "proof_invalid", "signature does not verify")
 
 
+@only("ios")
 def test_another_apps_assertion_is_refused(refused, attested):
     refused(attested.phone.request(path="/a", app="TEAMID1234.org.evil.app"), "proof_invalid", "another app")
 
 
+@only("ios")
 def test_counter_0_of_the_attestation_is_refused(refused, attested):
     refused(attested.phone.request(path="/a", counter=0), "proof_invalid", "counter is 0")
 
@@ -238,7 +287,23 @@ def test_data_that_was_hashed_twice_is_refused(refused, attested):
 def test_a_counter_that_was_raised_after_signing_is_refused(refused, attested):
     def raised(assertion):
         return assertion[:-1] + bytes([assertion[-1] ^ 0x80])
-    refused(attested.phone.request(path="/a", assertion=raised), "proof_invalid")
+    phone = attested.phone
+    if phone.platform == "android":
+        data = phone.request(path="/a")
+        field = f"{COUNTER_FIELD}: {phone.counter}"
+        data = data.replace(field.encode(), f"{COUNTER_FIELD}: {phone.counter + 128}".encode())
+    else:
+        data = phone.request(path="/a", assertion=raised)
+    refused(data, "proof_invalid")
+
+
+@only("android")
+@pytest.mark.parametrize("signature", [
+    lambda s: bytes(64), lambda s: b"\xff" * 64, lambda s: s[32:] + s[:32], lambda s: s[:32] + bytes(32),
+    lambda s: bytes(32) + s[32:], lambda s: s[:-1] + bytes([s[-1] ^ 1]),
+], ids=["zeros", "beyond the order", "swapped", "s is zero", "r is zero", "one bit"])
+def test_numbers_that_are_no_signature_of_the_key_are_refused(refused, attested, signature):
+    refused(attested.phone.request(path="/a", assertion=signature), "proof_invalid", "signature does not verify")
 
 
 # device_mismatch

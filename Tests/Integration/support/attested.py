@@ -4,8 +4,9 @@ from contextlib import contextmanager
 
 from support.challenges import ChallengeMaker
 from support.denials import NothingForwarded
-from support.gateway import APP, Gateway
+from support.gateway import Gateway
 from support.phone import Phone
+from support.platforms import APPS
 
 OTHER_APP = "TEAMID1234.org.example.other"
 
@@ -26,11 +27,17 @@ ROUTES = [
 
 
 class Attested:
-    def __init__(self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, **settings):
-        """`app`, `upstream_settings`: further members of the entries of the app and of the service."""
+    def __init__(
+        self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, platforms=("ios",), **settings
+    ):
+        """`app`, `upstream_settings`: further members of the entries of the apps and of the service.
+
+        `platforms`: whose apps there are; the phones are of the first, unless `phones_of` says otherwise.
+        """
         self.pki, self.upstream = pki, upstream
         settings["apps"] = [
-            {"id": APP, "environment": "simulator", "counter": counter, **(app or {})},
+            *({"id": APPS[platform], "environment": "simulator", "counter": counter, **(app or {})}
+              for platform in platforms),
             {"id": OTHER_APP, "environment": "simulator"}]
         service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
         self.gateway = Gateway(directory, pki, {"service": service}, ROUTES, **settings)
@@ -38,12 +45,25 @@ class Attested:
         if "path" in self.gateway.conf["registry"]:
             self.challenges = ChallengeMaker(self.gateway)
         self.phones = 0
-        self.phone = self.new_phone()
+        self.platform = platforms[0]
+        # The first phone of each platform.
+        self.first = {platform: self.new_phone(APPS[platform]) for platform in platforms}
 
-    def new_phone(self, app=APP, **options):
-        """A further phone, with a certificate of its own."""
+    @property
+    def phone(self):
+        return self.first[self.platform]
+
+    @contextmanager
+    def phones_of(self, platform):
+        before, self.platform = self.platform, platform
+        yield
+        self.platform = before
+
+    def new_phone(self, app=None, **options):
+        """A further phone, with a certificate of its own; of the present platform's app, unless another is given."""
         self.phones += 1
-        return Phone(self.gateway, self.pki.phone(f"{self.gateway.directory.name}-phone-{self.phones}"), app, **options)
+        identity = self.pki.phone(f"{self.gateway.directory.name}-phone-{self.phones}")
+        return Phone(self.gateway, identity, app or APPS[self.platform], **options)
 
     def nothing_forwarded(self, phone=None):
         """`phone`: who sends the request that passes, if not the first phone."""

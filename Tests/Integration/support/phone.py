@@ -9,14 +9,17 @@ import threading
 import time
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from support import client as http
 from support.client import Client
 from support.gateway import APP
+from support.platforms import platform_of
 
 TARGET = ["@method", "@authority", "@path", "@query"]
 COVERED_WHEN_PRESENT = ["authorization", "content-type", "content-encoding"]
+COUNTER_FIELD = "Attest-Proof-Counter"
+ALGORITHMS = {"ios": "apple-attest", "android": "ecdsa-p256-sha256"}
 
 
 def b64(data):
@@ -42,6 +45,10 @@ class HardwareKey:
     def sign(self, message):
         return self.private.sign(message, ec.ECDSA(hashes.SHA256()))
 
+    def sign_fixed(self, message):
+        """r and s of 32 bytes each (RFC 9421 section 3.3.4)."""
+        return b"".join(number.to_bytes(32, "big") for number in utils.decode_dss_signature(self.sign(message)))
+
 
 def content_digest(content, algorithm="sha-256"):
     digest = hashlib.new(algorithm.replace("-", ""), content).digest()
@@ -49,10 +56,11 @@ def content_digest(content, algorithm="sha-256"):
 
 
 class Phone:
-    """One app installation. Its counter rises with each assertion, whatever becomes of it."""
+    """One app installation, on the platform that the app's id tells. Its counter rises with each proof, whatever becomes of it."""
 
     def __init__(self, gateway, identity, app=APP, register=True):
         self.gateway, self.identity, self.app = gateway, identity, app
+        self.platform = platform_of(app)
         self.key = HardwareKey()
         self.counter = 0
         self.kept, self.kept_until, self.kept_of = None, 0, None
@@ -81,11 +89,29 @@ class Phone:
 
     # Proofs.
 
-    def assertion(self, client_data, app=None, counter=None, flags=0x40, extensions=b"", key=None, hash_times=1):
+    @property
+    def algorithm(self):
+        return ALGORITHMS[self.platform]
+
+    def _take_counter(self, counter=None):
         with self.lock:
             if counter is None:
                 self.counter += 1
                 counter = self.counter
+        return counter
+
+    def _sign(self, base, counter, **change):
+        """An Android key signs the base, of which the counter is a line; an assertion has its own."""
+        if self.platform == "ios":
+            return self.assertion(base, counter=counter, **change)
+        key, hash_times = change.pop("key", None) or self.key, change.pop("hash_times", 1)
+        assert change == {}, "options of assertions"
+        for _ in range(hash_times - 1):
+            base = hashlib.sha256(base).digest()
+        return key.sign_fixed(base)
+
+    def assertion(self, client_data, app=None, counter=None, flags=0x40, extensions=b"", key=None, hash_times=1):
+        counter = self._take_counter(counter)
         data = hashlib.sha256((app or self.app).encode()).digest() + bytes([flags]) + struct.pack(">I", counter) + extensions
         digest = client_data
         for _ in range(hash_times):
@@ -99,9 +125,13 @@ class Phone:
         """The fields of a proof for that request; `change` bends it.
 
         covered, parameters, nonce, created, keyid, extra parameters as text, tag, label, digest (None: no such field),
-        assertion (bytes, or a function of the genuine ones), and what `assertion()` takes.
+        assertion (bytes, or a function of the genuine ones; on Android the signature), counter_lines (the texts of Android's field in
+        place of the counter), and what `assertion()` takes.
         """
         own = []
+        counter = self._take_counter(change.pop("counter", None))
+        if self.platform == "android":
+            own += [(COUNTER_FIELD, text) for text in change.pop("counter_lines", [str(counter)])]
         has_content = chunked or content
         digest = change.pop("digest", content_digest(content or b"") if has_content else None)
         if digest is not None:
@@ -113,6 +143,7 @@ class Phone:
             covered = TARGET + (["content-digest"] if digest is not None else [])
             covered += [name for name in COVERED_WHEN_PRESENT if name in names]
             covered += change.pop("also", [])
+            covered += [COUNTER_FIELD.lower()] if self.platform == "android" else []
         label, tag = change.pop("label", "attest"), change.pop("tag", "attestgate-request")
         nonce = change.pop("nonce", None)
         parameters = change.pop("parameters", None) or (
@@ -130,7 +161,7 @@ class Phone:
             lines.append(f'"{name}": {value}')
         base = "\n".join([*lines, f'"@signature-params": {inner}'])
         bend = change.pop("assertion", None)
-        assertion = self.assertion(base.encode("latin-1"), **change)
+        assertion = self._sign(base.encode("latin-1"), counter, **change)
         if bend is not None:
             assertion = bend(assertion) if callable(bend) else bend
         return [*own, ("Signature-Input", f"{label}={inner}"), ("Signature", f"{label}=:{b64(assertion)}:")]
@@ -169,6 +200,8 @@ class Phone:
 
 def counter_of(data):
     """Of a request's proof, as `Phone.request` has made it."""
+    if stated := re.search(rf"\r\n{COUNTER_FIELD}: (\d+)\r\n".encode(), data):
+        return int(stated[1])
     assertion = base64.b64decode(re.search(rb"\r\nSignature: [a-z]+=:([^:]+):", data)[1])
     # 32 bytes of the app, one of flags, then the counter.
     begin = assertion.index(b"authenticatorData") + len("authenticatorData") + 2 + 33
@@ -179,6 +212,7 @@ def challenge_of(response):
     """The challenge that a response brings, from an Accept-Signature in canonical form."""
     value = response.value("accept-signature")
     match = re.fullmatch(
-        r'attest=\((?:"[a-z@-]+"(?: |(?=\))))+\);created;nonce="([A-Za-z0-9_-]{78})";tag="attestgate-request"', value)
+        r'attest=\((?:"[a-z@-]+"(?: |(?=\))))+\);created;nonce="([A-Za-z0-9_-]{78})"(?:;alg="ecdsa-p256-sha256")?;tag="attestgate-request"',
+        value)
     assert match, value
     return match[1]

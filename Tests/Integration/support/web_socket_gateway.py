@@ -4,6 +4,7 @@ import pytest
 
 from support.denials import NothingForwarded
 from support.gateway import BRIEF, Gateway
+from support.platforms import APPS
 from support.recording_upstream import RecordingUpstream
 from support.web_sockets import Service
 
@@ -58,7 +59,7 @@ def start(start_gateway, service, shared_raw):
 def shared_gateway(pki, service, shared_raw, tmp_path_factory):
     made = Gateway(
         tmp_path_factory.mktemp("websocket"), pki, upstreams(service, shared_raw),
-        [dict(route) for route in ROUTES])
+        [dict(route) for route in ROUTES], apps=[{"id": app, "environment": "simulator"} for app in APPS.values()])
     made.start()
     yield made
     made.stop(BRIEF)

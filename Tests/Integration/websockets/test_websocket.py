@@ -18,6 +18,7 @@ from support.exposition import scrape
 from support.memory_states import KIB, proportional_bytes
 from support.phone import Phone
 from support.pki import attestgate
+from support.platforms import APPS, PLATFORMS
 from support.services import Services
 from support.taking_over import adopt_orphans, has_ended, upgrade
 from support.waiting import at_some_pace, eventually
@@ -183,8 +184,9 @@ def test_an_unknown_device_opens_no_tunnel(gateway, pki, nothing_forwarded):
         client.assert_closed()
 
 
-def test_one_proof_opens_one_tunnel(gateway, pki, service):
-    phone = Phone(gateway, pki.phone("websocket-proof"))
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_one_proof_opens_one_tunnel(gateway, pki, service, platform):
+    phone = Phone(gateway, pki.phone(f"websocket-proof-{platform}"), APPS[platform])
     authority = f"localhost:{gateway.port}"
     proof = phone.proof(path="/proof", authority=authority)
 

@@ -22,6 +22,7 @@ from support.http2_web_sockets import ENABLE_CONNECT_PROTOCOL, StreamSocket, con
 from support.memory_states import KIB, proportional_bytes
 from support.phone import Phone
 from support.pki import attestgate
+from support.platforms import APPS, PLATFORMS
 from support.recording_upstream import OK
 from support.services import Services
 from support.waiting import at_some_pace, eventually
@@ -219,8 +220,9 @@ def test_an_unknown_device_opens_no_tunnel(gateway, pki, nothing_forwarded):
         assert http2.get("/").status != 101
 
 
-def test_one_proof_of_connect_opens_one_tunnel(gateway, pki, service):
-    phone = Phone(gateway, pki.phone("h2-websocket-proof"))
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_one_proof_of_connect_opens_one_tunnel(gateway, pki, service, platform):
+    phone = Phone(gateway, pki.phone(f"h2-websocket-proof-{platform}"), APPS[platform])
     proof = phone.proof("CONNECT", "/proof")
     other = phone.proof("GET", "/proof")
     with HTTP2Client(gateway, phone.identity) as http2:
