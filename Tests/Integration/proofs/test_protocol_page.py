@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from support.denials import STATUS_ROWS
 from support.paths import REPOSITORY
@@ -22,8 +22,13 @@ HARDWARE_KEY = 0xC9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F672
 CERTIFICATE_KEY = int.from_bytes(base64.urlsafe_b64decode("jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI="), "big")
 
 
+def section(heading):
+    page = (REPOSITORY / "docs" / "protocol.md").read_text()
+    return page.split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
 def test_the_example_of_the_protocol_page_is_right():
-    page = (REPOSITORY / "docs" / "protocol.md").read_text().split("## An example")[1]
+    page = section("An example")
     key, request, base, digest, data = re.findall(r"```\n(.*?)\n```", page, re.DOTALL)
     point, key_id = (base64.b64decode(line) for line in key.splitlines())
     assert hashlib.sha256(point).digest() == key_id
@@ -54,8 +59,29 @@ def test_the_example_of_the_protocol_page_is_right():
     public.verify(signature, nonce, ec.ECDSA(hashes.SHA256()))
 
 
+def test_the_example_from_android_is_right():
+    _, _, base, *_ = re.findall(r"```\n(.*?)\n```", section("An example"), re.DOTALL)
+    shown, signed = re.findall(r"```\n(.*?)\n```", section("The example from Android"), re.DOTALL)
+    point, key_id, *proof = shown.splitlines()
+    fields = dict(field.split(": ", 1) for field in proof)
+    assert list(fields) == ["Attest-Proof-Counter", "Signature-Input", "Signature"]
+    parameters = fields["Signature-Input"].removeprefix("attest=")
+    lines = base.splitlines()[:-1] + [
+        f'"attest-proof-counter": {fields["Attest-Proof-Counter"]}', f'"@signature-params": {parameters}']
+    assert re.findall(r'"([^"]+)"', parameters.split(")")[0]) == [line.split('"')[1] for line in lines[:-1]]
+    base = "\n".join(lines).encode()
+    digest, der = (bytes.fromhex(line) for line in signed.splitlines())
+    assert hashlib.sha256(base).digest() == digest
+    fixed = base64.b64decode(fields["Signature"].removeprefix("attest=:").removesuffix(":"))
+    assert fixed == b"".join(number.to_bytes(32, "big") for number in utils.decode_dss_signature(der))
+    point, key_id = base64.b64decode(point), base64.b64decode(key_id)
+    assert hashlib.sha256(point).digest() == key_id
+    assert f'keyid="{base64.b64encode(key_id).decode()}"' in parameters
+    ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point).verify(der, base, ec.ECDSA(hashes.SHA256()))
+
+
 def test_the_independent_client_makes_the_signature_base_of_the_example():
-    page = (REPOSITORY / "docs" / "protocol.md").read_text().split("## An example")[1]
+    page = section("An example")
     _, request, base, *_ = re.findall(r"```\n(.*?)\n```", page, re.DOTALL)
     line, *fields = request.splitlines()
     fields = dict(field.split(": ", 1) for field in fields)
