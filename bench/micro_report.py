@@ -7,6 +7,7 @@ NAMES = {
     "cbor": "an assertion read, without its signature",
     "assertion": "an assertion verified",
     "ecdsa": "of that, OpenSSL's verification alone",
+    "signature": "an Android phone's counter and signature verified",
     "http2": "a request and its answer in HTTP/2's session: HPACK both ways",
     "counter": "a counter spent, 64 in a turn: the worker's part",
     "counter, store": "the same, 64 in a commit: the store's thread",

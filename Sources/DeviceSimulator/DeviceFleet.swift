@@ -31,7 +31,6 @@ public struct DeviceFleet {
     /// - Parameter count: 1 to `sizeLimit`.
     public static func create(_ path: String, appID: AppID, count: Int, _ library: LibraryContext) throws {
         guard (1...sizeLimit).contains(count) else { throw SimulatorError("a fleet has 1 to \(sizeLimit) devices") }
-        guard !appID.isAndroid else { throw SimulatorError("a fleet of Android devices is not supported yet") }
         for name in ["registrations.jsonl", "keys.jsonl", "counter"] where SimulatorFile.exists("\(path)/\(name)") {
             throw SimulatorError("\(path)/\(name) already exists; nothing was written")
         }

@@ -35,5 +35,12 @@ struct FieldBlockTests {
         let proven = plain + ["content-digest=digest", "signature-input=input", "signature=signed"]
         #expect(fields(LoadRequest(template: template, proof: proof), in: &block) == proven)
         #expect(fields(LoadRequest(template: template, proof: nil), in: &block) == plain)
+        let android = ProofFields(
+            contentDigest: nil, counter: Array("42".utf8), signatureInput: Array("input".utf8),
+            signature: Array("signed".utf8))
+        let counted = plain + ["attest-proof-counter=42", "signature-input=input", "signature=signed"]
+        #expect(fields(LoadRequest(template: template, proof: android), in: &block) == counted)
+        let head = String(decoding: LoadRequest(template: template, proof: android).bytes, as: UTF8.self)
+        #expect(head.contains("\r\nAttest-Proof-Counter: 42\r\nSignature-Input: input\r\n"))
     }
 }

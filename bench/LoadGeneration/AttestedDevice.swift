@@ -5,9 +5,10 @@ internal import TrustClient
 /// One simulated phone under load: makes its requests with proofs, and keeps its challenge.
 ///
 /// As little as possible is done for each request: the signature base stays the same for as long as challenge and
-/// `created` do, so a proof costs one signature, and one made ahead costs a copy.
+/// `created` do, so a proof costs one signature, and one made ahead costs a copy. The base of an Android phone has the
+/// counter, and is made for each proof.
 final class AttestedDevice {
-    private let maker: AssertionMaker
+    private let signer: ProofSigner
     private let counters: CounterBlocks
     private let request: AttestedRequest
     private var session: ProofSession
@@ -18,7 +19,9 @@ final class AttestedDevice {
 
     /// What proofs have in common.
     private struct Draft {
-        let proof: ProofDraft
+        let challenge: ReceivedChallenge
+        /// Nil on an Android phone.
+        let proof: ProofDraft?
         let madeAt: Int64
     }
 
@@ -34,11 +37,11 @@ final class AttestedDevice {
     init(
         _ member: DeviceFleet.Member, _ counters: CounterBlocks, _ request: AttestedRequest, _ library: LibraryContext
     ) throws {
-        maker = try AssertionMaker(member.hardwareKey, rpID: member.appID.description, library)
+        signer = try ProofSigner(member.hardwareKey, of: member.appID, library)
         self.counters = counters
         counter = counters.first
         self.request = request
-        session = ProofSession(keyID: maker.keyID)
+        session = ProofSession(keyID: signer.keyID, algorithm: signer.algorithm)
     }
 
     var hasChallenge: Bool { session.challenge != nil }
@@ -69,17 +72,28 @@ final class AttestedDevice {
         return (try proof(draft), .live)
     }
 
-    private func currentDraft(_ now: Int64) throws -> ProofDraft? {
-        if let draft, now - draft.madeAt < Self.draftLife { return draft.proof }
+    private func currentDraft(_ now: Int64) throws -> Draft? {
+        if let draft, now - draft.madeAt < Self.draftLife { return draft }
         guard let challenge = session.challenge else { return nil }
-        let proof = try ProofDraft(request, answering: challenge, keyID: maker.keyID, created: now)
-        draft = Draft(proof: proof, madeAt: now)
-        return proof
+        let isShared = signer.algorithm == .appleAttest
+        let made = Draft(
+            challenge: challenge,
+            proof: isShared
+                ? try ProofDraft(request, answering: challenge, keyID: signer.keyID, created: now) : nil,
+            madeAt: now)
+        draft = made
+        return made
     }
 
-    private func proof(_ draft: ProofDraft) throws -> ProofFields {
-        let assertion = try maker.assertion(counter: nextCounter(), clientDataHash: draft.clientDataHash)
-        return try draft.fields(assertion: assertion)
+    private func proof(_ draft: Draft) throws -> ProofFields {
+        let counter = try nextCounter()
+        let proof =
+            try draft.proof
+            ?? ProofDraft(
+                request, answering: draft.challenge, keyID: signer.keyID, created: draft.madeAt,
+                counter: signer.stated(counter))
+        let signature = try signer.sign(counter: counter, clientDataHash: proof.clientDataHash)
+        return try proof.fields(assertion: signature)
     }
 
     private func nextCounter() throws -> UInt32 {

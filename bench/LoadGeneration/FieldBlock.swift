@@ -26,6 +26,7 @@ struct FieldBlock: Sendable {
         ends += request.template.fields.ends
         guard let proof = request.proof else { return }
         if let digest = proof.contentDigest { append(Self.contentDigest, digest) }
+        if let counter = proof.counter { append(Self.counter, counter) }
         append(Self.signatureInput, proof.signatureInput)
         append(Self.signature, proof.signature)
     }
@@ -49,6 +50,7 @@ struct FieldBlock: Sendable {
     }
 
     private static let contentDigest = Array("content-digest".utf8)
+    private static let counter = Array("attest-proof-counter".utf8)
     private static let signatureInput = Array("signature-input".utf8)
     private static let signature = Array("signature".utf8)
 }

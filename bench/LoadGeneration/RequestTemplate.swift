@@ -40,6 +40,7 @@ public struct RequestTemplate: Sendable {
         bytes.reserveCapacity(
             head.count + proof.signatureInput.count + proof.signature.count + 128 + (content?.count ?? 0))
         if let digest = proof.contentDigest { Self.append(Self.contentDigest, digest, to: &bytes) }
+        if let counter = proof.counter { Self.append(Self.counter, counter, to: &bytes) }
         Self.append(Self.signatureInput, proof.signatureInput, to: &bytes)
         Self.append(Self.signature, proof.signature, to: &bytes)
         bytes += Self.lineEnd
@@ -54,6 +55,7 @@ public struct RequestTemplate: Sendable {
     }
 
     private static let contentDigest = Array("Content-Digest: ".utf8)
+    private static let counter = Array("Attest-Proof-Counter: ".utf8)
     private static let signatureInput = Array("Signature-Input: ".utf8)
     private static let signature = Array("Signature: ".utf8)
     private static let lineEnd = Array("\r\n".utf8)

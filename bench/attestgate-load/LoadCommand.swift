@@ -135,7 +135,9 @@ struct LoadCommand: ParsableCommand {
 
     private func validatePreparation() throws {
         guard url == nil else { throw ValidationError("--prepare puts no load, and takes no URL") }
-        guard let appId, AppID(appId) != nil else { throw ValidationError("--app-id is of the form PREFIX.bundle.id") }
+        guard let appId, AppID(appId) != nil else {
+            throw ValidationError("--app-id is of the form PREFIX.bundle.id or android:PACKAGE")
+        }
         guard let devices, (1...DeviceFleet.sizeLimit).contains(devices) else {
             throw ValidationError("--devices is between 1 and \(DeviceFleet.sizeLimit)")
         }

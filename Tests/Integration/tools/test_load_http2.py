@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from support.gateway import APP
 from support.paths import BINARY, ENVIRONMENT, PATIENCE
 from support.pki import attestgate
+from support.platforms import APPS, PLATFORMS
 from support.recording_upstream import OK
 from support.waiting import eventually
 
@@ -62,10 +62,11 @@ class Crowd:
 @pytest.fixture
 def start_with_fleet(start_attested, tmp_path):
     """A gateway with devices of the load generator's. - Returns: it, and the load generator's options for them."""
-    def start(count, **settings):
-        gateway = start_attested(**settings).gateway
+    def start(count, platform="ios", **settings):
+        app = APPS[platform]
+        gateway = start_attested(platforms=[platform], **settings).gateway
         subprocess.run(
-            [BINARY.with_name("attestgate-load"), "--prepare", tmp_path / "fleet", "--devices", str(count), "--app-id", APP],
+            [BINARY.with_name("attestgate-load"), "--prepare", tmp_path / "fleet", "--devices", str(count), "--app-id", app],
             check=True, capture_output=True, timeout=PATIENCE, env=ENVIRONMENT)
         done = attestgate("device", "import", "--config", gateway.conf_path, tmp_path / "fleet" / "registrations.jsonl")
         assert done.returncode == 0, done.stderr
@@ -76,9 +77,10 @@ def start_with_fleet(start_attested, tmp_path):
 # Heads of one connection come in the order of their counters, so without content strict is enough.
 @pytest.mark.parametrize("counter, content", [("strict", []), ("window 64", ["-X", "PUT", "-d", "hello"])])
 @pytest.mark.parametrize("proofs", ["live", "ahead"])
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_parallel_requests_of_a_device_each_have_a_proof_of_their_own(
-        start_with_fleet, own_upstream, counter, content, proofs):
-    gateway, devices = start_with_fleet(2, counter=counter)
+        start_with_fleet, own_upstream, counter, content, proofs, platform):
+    gateway, devices = start_with_fleet(2, platform, counter=counter)
     Crowd(own_upstream, 20)
     status, report = load(
         *devices, "--parallel", 10, "--proofs", proofs, "--stock", 1000, *content, *on(gateway, "/records?a=b"))

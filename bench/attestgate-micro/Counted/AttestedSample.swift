@@ -29,6 +29,8 @@ final class AttestedSample {
     private let assertion: [UInt8]
     private let clientDataHash: Digest256
     private let bare: (digest: Digest256, signature: [UInt8])
+    /// The same signature in the form of an Android phone.
+    private let fixed: [UInt8]
 
     init() throws {
         let library = try LibraryContext()
@@ -60,7 +62,12 @@ final class AttestedSample {
         key = try P256VerificationKey(point: maker.point.span, library)
         let rpID = Array(Self.app.utf8)
         rpIDHash = try library.sha256(of: rpID.span)
-        bare = (hash, try P256SigningKey(hardwareKey, library).sign(digest: hash))
+        let bare = (digest: hash, signature: try P256SigningKey(hardwareKey, library).sign(digest: hash))
+        self.bare = bare
+        guard let fixed = ECDSASignature.fixedWidth(der: bare.signature.span) else {
+            throw Refused(description: "no signature")
+        }
+        self.fixed = fixed
         let lines =
             Self.fields.map { "\($0): \($1)\r\n" }.joined()
             + "Signature-Input: \(String(decoding: signatureInput, as: UTF8.self))\r\n"
@@ -83,6 +90,7 @@ final class AttestedSample {
             CountedOperation(name: "cbor", times: 1000, repeated: readAssertion),
             CountedOperation(name: "assertion", times: 30, repeated: verifyAssertion),
             CountedOperation(name: "ecdsa", times: 30, repeated: verifySignature),
+            CountedOperation(name: "signature", times: 30, repeated: verifyAndroidSignature),
         ]
     }
 
@@ -143,6 +151,16 @@ final class AttestedSample {
         for _ in 0..<times {
             _ = try AssertionVerifier.verify(
                 assertion.span, clientDataHash: hash.span, key: key, rpIDHash: rpID.span, digests: library)
+        }
+    }
+
+    /// What an Android phone sends in place of an assertion: its counter and its signature.
+    private func verifyAndroidSignature(_ times: Int) throws {
+        let (digest, signature, counter) = (bare.digest, fixed, Array("4294967295".utf8))
+        for _ in 0..<times {
+            guard try ProofCounter.value(of: counter.span) == .max,
+                key.verify(digest: digest, fixedWidthSignature: signature.span)
+            else { throw Refused(description: "a signature does not verify") }
         }
     }
 
