@@ -73,8 +73,8 @@ def start_gateway(pki, tmp_path):
     """Starts gateways of a test's own; they must end well with it."""
     started = []
 
-    def start(upstreams, *arguments, **settings):
-        made = Gateway(tmp_path / f"gateway-{len(started)}", pki, upstreams, *arguments, **settings)
+    def start(upstreams, *arguments, kind=Gateway, **settings):
+        made = kind(tmp_path / f"gateway-{len(started)}", pki, upstreams, *arguments, **settings)
         started.append(made)
         return made.start()
 

@@ -233,6 +233,8 @@ def test_a_hundred_calls_share_one_connection(start, transport):
         assert call.result() == bytes([number]) * 1000
     metrics = scrape(gateway)
     assert metrics("attestgate_upstream_connections", upstream="records", state="busy") <= 2
+    # A call that ends before the service has begun with it ends unseen there.
+    eventually(lambda: [name for name, _ in service.said].count("Hang") == 10, "the service to begin with all of them")
     for call in hanging:
         call.cancel()
     eventually(lambda: service.cancelled.count("Hang") == 10, "the service to hear of all of them")

@@ -231,10 +231,8 @@ def test_a_proof_is_not_spent_while_no_connection_can_be_opened(start_attested, 
     assert checks(gateway, "failed") == 0
 
 
-def test_operators_are_served_while_clients_hold_all_they_may(start_gateway, own_upstream, phone, monkeypatch):
-    import conftest
-    monkeypatch.setattr(conftest, "Gateway", Limited)
-    gateway = start_gateway({"service": own_upstream.address})
+def test_operators_are_served_while_clients_hold_all_they_may(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, kind=Limited)
     held = []
     try:
         for _ in range(LIMIT):
@@ -299,8 +297,6 @@ def test_the_estimate_of_what_an_idle_gateway_has_open_holds(start_attested, wor
     assert gateway.descriptors() <= 48 + 7 * workers + 1 * workers + 1
 
 
-def test_the_start_warns_of_too_few_descriptors(start_gateway, own_upstream, monkeypatch):
-    import conftest
-    monkeypatch.setattr(conftest, "Gateway", Limited)
-    gateway = start_gateway({"service": own_upstream.address})
+def test_the_start_warns_of_too_few_descriptors(start_gateway, own_upstream):
+    gateway = start_gateway({"service": own_upstream.address}, kind=Limited)
     assert "this process can open 256 files, and the configuration can require" in gateway.errors
