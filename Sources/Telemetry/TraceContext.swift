@@ -113,7 +113,6 @@ package struct TraceGenerator {
         counter = random.next()
     }
 
-    // Inlined, so that the exclusive access of the owner's property needs no check at run time.
     @inlinable
     package mutating func begin() -> TraceContext {
         let request = nextID()

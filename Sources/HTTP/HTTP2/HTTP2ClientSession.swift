@@ -150,7 +150,7 @@ public import EventLoop
 
     /// Whether requests may begin, now or when there is room. Otherwise the connection only serves present requests.
     public var mayOpen: Bool {
-        guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
+        guard fault == nil, isUsable, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
         return unsafe nghttp2_session_check_request_allowed(library) != 0
     }
 
@@ -169,7 +169,7 @@ public import EventLoop
     /// Whether the server accepts no content on any stream, because it has not returned credit for earlier content (RFC
     /// 9113 section 6.9).
     public var isWindowShut: Bool {
-        guard !isBroken, !isClosed else { return false }
+        guard isUsable else { return false }
         return unsafe nghttp2_session_get_remote_window_size(library) <= 0
     }
 
@@ -187,7 +187,7 @@ public import EventLoop
 
     /// Begins no more requests. The connection is finished after those in flight.
     public func drain() {
-        guard fault == nil, !isBroken, !isClosed, !isDraining else { return }
+        guard fault == nil, isUsable, !isDraining else { return }
         isDraining = true
         unsafe nghttp2_submit_goaway(
             library, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
@@ -195,7 +195,7 @@ public import EventLoop
 
     /// Sends a PING to the server, whose answer calls `pingAnswered` (RFC 9113 section 6.7).
     public func ping() {
-        guard fault == nil, !isBroken, !isClosed, !isTerminating else { return }
+        guard fault == nil, isUsable, !isTerminating else { return }
         watch.pinged()
         unsafe nghttp2_submit_ping(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
     }
@@ -209,7 +209,7 @@ public import EventLoop
     public func close(unsent: Int = 0) {
         precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
-        isClosed = true
+        markClosed()
         let sent = framed - min(framed, UInt64(restCount + unsent))
         dropRest()
         // Without an iterator: a stream that is notified of a failure may access the session.
@@ -399,7 +399,7 @@ extension HTTP2ClientSession {
     }
 
     func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2ClientStream) {
-        guard !isClosed, !isBroken, takeReset() else { return }
+        guard isUsable, takeReset() else { return }
         unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
     }
 }
@@ -545,7 +545,7 @@ extension HTTP2ClientSession {
 
     /// Returns credit for the windows to the server: only for the connection's window if the stream has ended.
     private func consumed(_ count: Int, on stream: HTTP2ClientStream) {
-        guard count > 0, !isClosed, !isBroken else { return }
+        guard count > 0, isUsable else { return }
         if stream.state.isReset || stream.state.isComplete {
             unsafe nghttp2_session_consume_connection(library, count)
         } else {

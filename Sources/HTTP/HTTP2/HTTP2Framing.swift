@@ -19,19 +19,23 @@ public import EventLoop
     /// The rest of a frame that did not fit the caller's buffer. nghttp2 owns its memory until the next frame.
     private final var rest: UnsafeBufferPointer<UInt8>
 
+    /// open -> terminating -> broken -> closed; each step may be left out.
+    private enum Life {
+        case open
+        /// The next GOAWAY is our own decision.
+        case terminating
+        /// nghttp2 is in a state in which it may only be freed.
+        case broken
+        /// The connection is gone.
+        case closed
+    }
+
     final var now = Instant(nanoseconds: 0)
     /// The reason why the connection ends, if it is the peer's fault. The streams then receive only their end.
-    public final var fault: HTTP2Fault? { reason }
-    /// Not visible to other modules: each access would be checked for exclusivity, and every field causes one.
-    final var reason: HTTP2Fault?
-    /// Whether nghttp2 is in a state in which it may only be freed.
-    private(set) final var isBroken = false
+    public internal(set) final var fault: HTTP2Fault?
+    private final var life = Life.open
     /// Whether `read` is running, so that nghttp2 and the streams are within an event.
     private(set) final var isReading = false
-    /// Whether the connection is gone.
-    final var isClosed = false
-    /// Whether the next GOAWAY is our own decision.
-    private(set) final var isTerminating = false
     /// Whether the peer has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) final var isAcknowledged = false
     /// The number of DATA frames that nghttp2 has reported.
@@ -58,6 +62,14 @@ public import EventLoop
         unsafe nghttp2_session_del(library)
     }
 
+    /// Whether nghttp2 may be used for the connection.
+    final var isUsable: Bool { life == .open || life == .terminating }
+    final var isClosed: Bool { life == .closed }
+    final var isTerminating: Bool { life == .terminating }
+
+    /// Records that the connection is gone.
+    final func markClosed() { life = .closed }
+
     /// The bytes of memory that nghttp2 has for the connection.
     public final var libraryMemory: Int { memory.used }
 
@@ -80,18 +92,18 @@ public import EventLoop
 
     /// Handles an error of nghttp2. All of them are fatal: the session must not be used any more.
     private final func broke(_ error: Int32) {
-        isBroken = true
-        guard reason == nil else { return }
+        life = .broken
+        guard fault == nil else { return }
         switch error {
-        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue: reason = .prefaceMissing
-        case NGHTTP2_ERR_FLOODED.rawValue: reason = .excess(.outboundFrames)
-        default: reason = .failed(error)
+        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue: fault = .prefaceMissing
+        case NGHTTP2_ERR_FLOODED.rawValue: fault = .excess(.outboundFrames)
+        default: fault = .failed(error)
         }
     }
 
     /// Ends the connection if too many frames wait for the peer to read.
     final func boundOutput(_ most: Int) {
-        guard !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > most else { return }
+        guard isUsable, unsafe nghttp2_session_get_outbound_queue_size(library) > most else { return }
         end(.excess(.outboundFrames))
     }
 
@@ -104,12 +116,12 @@ public import EventLoop
     ///
     /// - Returns: its length, or 0 if there is none.
     final func makeFrame() -> Int {
-        guard !isBroken, !isClosed else { return 0 }
+        guard isUsable else { return 0 }
         var start: UnsafePointer<UInt8>?
         let length = unsafe nghttp2_session_mem_send(library, &start)
         if length < 0 {
-            isBroken = true
-            reason = reason ?? .failed(Int32(length))
+            life = .broken
+            fault = fault ?? .failed(Int32(length))
         }
         guard length > 0 else { return 0 }
         unsafe rest = UnsafeBufferPointer(start: start, count: length)
@@ -125,13 +137,13 @@ public import EventLoop
 
     /// Whether there are frames to be sent.
     final var hasFrames: Bool {
-        unsafe restCount > 0 || (!isBroken && !isClosed && nghttp2_session_want_write(library) != 0)
+        unsafe restCount > 0 || (isUsable && nghttp2_session_want_write(library) != 0)
     }
 
     /// Whether nghttp2 has nothing more to send or to receive.
     final var isSilent: Bool {
         guard restCount == 0 else { return false }
-        return unsafe isBroken || isClosed
+        return unsafe !isUsable
             || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
     }
 
@@ -192,15 +204,15 @@ public import EventLoop
 
     /// Ends the connection by our own decision, after GOAWAY with `code`. Open streams are not completed.
     public final func terminate(_ code: HTTP2ErrorCode) {
-        guard !isBroken, !isClosed, !isTerminating else { return }
-        isTerminating = true
+        guard life == .open else { return }
+        life = .terminating
         unsafe nghttp2_session_terminate_session(library, code.rawValue)
     }
 
     /// Ends the connection with GOAWAY, because the peer broke a rule.
     final func end(_ fault: HTTP2Fault) {
-        guard reason == nil else { return }
-        reason = fault
+        guard self.fault == nil else { return }
+        self.fault = fault
         switch fault {
         case .violation(let code): terminate(code)
         case .prefaceMissing: terminate(.protocolError)
@@ -210,7 +222,7 @@ public import EventLoop
 
     /// Handles a sent GOAWAY. If it was not our decision, nghttp2 has found a fault of the peer.
     final func wentAway(_ code: HTTP2ErrorCode) {
-        if code != .noError, !isTerminating, reason == nil { reason = .violation(code) }
+        if code != .noError, !isTerminating, fault == nil { fault = .violation(code) }
     }
 }
 

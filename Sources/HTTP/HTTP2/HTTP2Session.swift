@@ -122,7 +122,7 @@ public import EventLoop
     /// Asks the client to begin no more requests (RFC 9113 section 6.8). Requests in flight towards us are still
     /// served.
     public func announceDrain() {
-        guard fault == nil, !isBroken else { return }
+        guard fault == nil, isUsable else { return }
         unsafe nghttp2_submit_shutdown_notice(library)
     }
 
@@ -131,7 +131,7 @@ public import EventLoop
     /// Requests that are incomplete and not delivered yet are refused, so that their clients may send them again:
     /// GOAWAY covers them.
     public func drain() {
-        guard fault == nil, !isBroken else { return }
+        guard fault == nil, isUsable else { return }
         for stream in streams where stream.isUnseen { stream.reset(.refusedStream) }
         unsafe nghttp2_submit_goaway(
             library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(library),
@@ -143,7 +143,7 @@ public import EventLoop
     public func close() {
         precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
-        isClosed = true
+        markClosed()
         for stream in streams where stream.id != 0 { finish(stream, .cancel) }
     }
 

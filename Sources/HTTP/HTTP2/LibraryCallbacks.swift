@@ -31,7 +31,7 @@ private func beginHeaders(
     let id = unsafe frame.hd.stream_id
     let opensStream = unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST
     unsafe with(user) { owner in
-        if owner.reason == nil { owner.blockBegan(id, opensStream: opensStream) }
+        if owner.fault == nil { owner.blockBegan(id, opensStream: opensStream) }
     }
     return 0
 }
@@ -44,7 +44,7 @@ private func receiveHeader(
     let name = unsafe UnsafeBufferPointer(start: name, count: nameLength)
     let value = unsafe UnsafeBufferPointer(start: value, count: valueLength)
     unsafe with(user) { owner in
-        if owner.reason == nil { unsafe owner.fieldCame(name.span, value.span, on: id) }
+        if owner.fault == nil { unsafe owner.fieldCame(name.span, value.span, on: id) }
     }
     return 0
 }
@@ -54,7 +54,7 @@ private func receiveFrame(
 ) -> Int32 {
     guard let frame = unsafe frame?.pointee else { return 0 }
     unsafe with(user) { owner in
-        guard owner.reason == nil else { return }
+        guard owner.fault == nil else { return }
         let header = unsafe frame.hd
         let endsStream = has(NGHTTP2_FLAG_END_STREAM, header.flags)
         switch UInt32(header.type) {
@@ -88,7 +88,7 @@ private func receiveContent(
 ) -> Int32 {
     let content = unsafe UnsafeBufferPointer(start: data, count: length)
     unsafe with(user) { owner in
-        if owner.reason == nil { unsafe owner.contentCame(content.span, on: id) }
+        if owner.fault == nil { unsafe owner.contentCame(content.span, on: id) }
     }
     return 0
 }

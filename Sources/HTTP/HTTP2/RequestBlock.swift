@@ -252,8 +252,6 @@ struct RequestBlock: ~Copyable {
 }
 
 /// The block of fields being received, with the resulting head.
-///
-/// It is one value because every field uses it: each property of a class would be checked for exclusivity each time.
 struct IncomingHead: ~Copyable {
     private var block: RequestBlock
     private(set) var head = RequestHead()
