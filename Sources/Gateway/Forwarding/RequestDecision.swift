@@ -32,8 +32,8 @@ internal import Vocabulary
 ///
 /// Cheap checks come first, and any denial ends the request. Nothing has reached the upstream before `counter` has
 /// ended: **when the upstream sees the first byte of a request with a proof, its counter is durable**
-/// (`counter(_:)` returns `forward` for a committed value only). Before that step nothing of the request is stored
-/// anywhere. With `body: stream`, content follows the counter, and its last byte waits for the digest.
+/// (`counter(_:)` returns `forward` for a committed value only). With `body: stream`, content follows the counter, and
+/// its last byte waits for the digest.
 struct RequestDecision {
     /// What to do next.
     enum Step {
@@ -289,7 +289,8 @@ struct RequestDecision {
             .proofStale, "the proof, its challenge or the certificate expired while the content arrived")
     }
 
-    /// Decides by the fate of the counter: here the request becomes durable, or is refused.
+    /// Decides by the outcome of the commit. From here on it is durable that the device has spent this counter, and which
+    /// app extensions its key has shown; nothing else of a request is stored.
     func counter(_ outcome: CounterOutcome) -> Step {
         Refusal(outcome, of: proof?.counter ?? 0).map { .refuse($0) } ?? .forward
     }
