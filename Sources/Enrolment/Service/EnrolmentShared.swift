@@ -23,6 +23,8 @@ final class EnrolmentShared {
     var limits = AddressLimits()
     /// The pause of calls to Apple. The generation that received the refusal sets it.
     var receiptPause: (reason: RefreshSchedule.Pause, until: Instant)?
+    /// The status list of Android's attestation keys. Nothing demands it until a generation has such apps.
+    var keyStatus = KeyStatusRecord()
     private let counts: EnrolmentCounts
 
     init(_ counts: EnrolmentCounts) {
