@@ -330,7 +330,7 @@ extension HTTP2Session {
         stream.state.missing = 0
         take(content.extracting(first: Int(missing)), on: stream)
         consumed(content.count - Int(missing), on: stream)
-        fail(stream, .contentLengthDisagrees)
+        if stream.state.isListening { fail(stream, .contentLengthDisagrees) }
     }
 
     /// Passes on content. The last byte of a stated length waits for the end of the stream, so a request with more
@@ -341,6 +341,7 @@ extension HTTP2Session {
         let free = content.count - (stream.state.isLastKept ? 1 : 0)
         let isNext = stream.waiting.isEmpty && !stream.state.isFull
         let taken = isNext && free > 0 ? deliver(content.extracting(first: free), to: stream) : 0
+        guard stream.state.isListening else { return consumed(content.count, on: stream) }
         if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
         consumed(taken, on: stream)
         if stream.state.isWanted { offer(stream) }
@@ -361,7 +362,7 @@ extension HTTP2Session {
             consumed(taken, on: stream)
         }
         stream.state.isWanted = false
-        tellEnd(stream)
+        if stream.state.isListening { tellEnd(stream) } else { dropWaiting(stream) }
     }
 
     private func deliver(_ content: Span<UInt8>, to stream: HTTP2Stream) -> Int {
@@ -438,6 +439,7 @@ extension HTTP2Session {
 
     /// Handles a stream that nghttp2 has closed, or whose connection is gone.
     func finish(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        precondition(!stream.state.isDelivering, "a stream does not end while its content is delivered")
         stream.state.isListening = false
         dropWaiting(stream)
         let isAbandoned = !stream.state.responseEnded && !stream.state.isReset
@@ -457,8 +459,10 @@ extension HTTP2Session {
         idle.append(stream.slot)
     }
 
-    /// Drops waiting content, which then no longer counts against the connection's window.
+    /// Drops waiting content, which then no longer counts against the connection's window. While the stream reads some
+    /// of it, this is left to `offer`, which owns the content until the stream returns.
     private func dropWaiting(_ stream: HTTP2Stream) {
+        guard !stream.state.isDelivering else { return }
         consumed(stream.waiting.count, on: stream)
         stream.waiting.removeAll()
     }

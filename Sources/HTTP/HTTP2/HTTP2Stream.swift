@@ -173,7 +173,8 @@ open class HTTP2Stream {
         session?.submitReset(code, on: self)
     }
 
-    /// Stops reports about the request, and drops waiting content.
+    /// Stops reports about the request, and drops waiting content. Within `receive(content:)`, the passed content stays
+    /// valid until that returns.
     public final func disregardRequest() {
         guard isOpen else { return }
         session?.disregard(self)

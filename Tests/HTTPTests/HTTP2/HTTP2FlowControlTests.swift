@@ -1,3 +1,4 @@
+import Bytes
 import HTTP
 import Testing
 
@@ -70,6 +71,39 @@ struct HTTP2FlowControlTests {
             #expect(String(decoding: peer.record.content, as: UTF8.self) == expected)
             #expect(peer.record.events.contains("1 end") == (expected.count == 7))
         }
+    }
+
+    @Test(
+        "a request disregarded while its content arrives: these bytes stay valid, and nothing follows them",
+        arguments: [false, true], [0, 100, Int.max])
+    func disregardedWithin(hasWaited: Bool, appetite: Int) {
+        let peer = HTTP2Peer(limits())
+        for round in 0..<20 {
+            let id = UInt32(2 * round + 1)
+            peer.record.content = []
+            peer.record.appetite = hasWaited ? 0 : appetite
+            let disregard: (RecordingStream) -> Void = { stream in
+                stream.disregardRequest()
+                // A block that was given back would belong to this buffer, and change.
+                var buffer = ByteBuffer(pool: peer.pool)
+                buffer.append([UInt8](repeating: 0, count: 16_000))
+            }
+            peer.record.onContent = hasWaited ? nil : disregard
+            peer.send(.post(id), .data(id, content))
+            peer.record.onContent = disregard
+            peer.record.appetite = appetite
+            peer.record.streams[0].contentWanted()
+            peer.send(.data(id, content))
+            #expect(peer.record.content == Array(content.utf8.prefix(appetite)))
+            peer.send(.data(id, end: true))
+            peer.record.streams[0].contentWanted()
+            peer.record.streams[0].answer(413)
+            _ = peer.frames()
+            #expect(peer.pool.outstanding == 0)
+        }
+        #expect(peer.record.events.filter { $0.hasSuffix("end") }.isEmpty)
+        #expect(peer.session.openStreams == 0)
+        #expect(peer.fault == nil)
     }
 
     @Test("windows are returned for exactly the consumed bytes")

@@ -11,6 +11,7 @@ final class HTTP2Peer {
         var streams: [RecordingStream] = []
         /// The actions in these events.
         var onHead: ((RecordingStream) -> Void)?
+        var onContent: ((RecordingStream) -> Void)?
         var onEnd: ((RecordingStream) -> Void)?
         var onFault: ((RecordingStream) -> Void)?
         var onRoom: ((RecordingStream) -> Void)?
@@ -123,6 +124,7 @@ final class RecordingStream: HTTP2Stream {
     var fields: [String] { head.fields.map { "\(text($0.nameRange)): \(text($0.valueRange))" } }
 
     override func receive(content: Span<UInt8>) -> Int {
+        record.onContent?(self)
         let taken = min(content.count, record.appetite)
         if record.appetite != .max { record.appetite -= taken }
         for index in 0..<taken { record.content.append(content[index]) }
