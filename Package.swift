@@ -194,7 +194,7 @@ let package = Package(
         // A software phone, and curl for attested requests: tools, no part of the gateway.
         .target(
             name: "DeviceSimulator",
-            dependencies: ["Cryptography", "Encoding", "RequestProof", "TrustClient", "Vocabulary"],
+            dependencies: ["COpenSSL", "Cryptography", "Encoding", "RequestProof", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
         .executableTarget(
             name: "attestgate-device",
@@ -258,7 +258,8 @@ let package = Package(
         .testTarget(
             name: "AttestationTests",
             dependencies: [
-                "Attestation", "COpenSSL", "Chance", "Cryptography", "Encoding", "TestVectors", "Vocabulary",
+                "Attestation", "COpenSSL", "Chance", "Cryptography", "DeviceSimulator", "Encoding", "TestVectors",
+                "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
@@ -280,7 +281,8 @@ let package = Package(
             name: "RequestProofTests", dependencies: ["Chance", "Encoding", "RequestProof", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
-            name: "TrustClientTests", dependencies: ["RequestProof", "TrustClient", "Vocabulary"],
+            name: "TrustClientTests",
+            dependencies: ["Cryptography", "Encoding", "RequestProof", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
             name: "DeviceSimulatorTests",

@@ -4,7 +4,8 @@ internal import COpenSSL
 public final class PrivateKey {
     package let pointer: OpaquePointer
 
-    private init(owning pointer: OpaquePointer) {
+    /// Takes ownership of one reference.
+    package init(owning pointer: OpaquePointer) {
         self.pointer = pointer
     }
 

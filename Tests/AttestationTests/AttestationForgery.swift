@@ -10,7 +10,7 @@ struct AttestationForgery {
     static let time: Int64 = 1_790_000_000
 
     let authority: TestAuthority
-    let key: OpaquePointer
+    let key: PrivateKey
     let intermediate: Certificate
 
     var rpID = Self.appID
@@ -28,7 +28,7 @@ struct AttestationForgery {
     var systemExtensions: [[UInt8]] = [Self.system("27.0", platform: "iphoneos")]
     var leafValidity = (Self.time - 86_400)...(Self.time + 172_800)
     var leafIsAuthority: Bool? = false
-    var leafKey: OpaquePointer
+    var leafKey: PrivateKey
     /// Another authority that signs the leaf.
     var leafIssuer: (TestAuthority, Certificate)?
     var sentIntermediate: Certificate
@@ -48,7 +48,7 @@ struct AttestationForgery {
         coseKey = Self.cose(TestAuthority.point(of: key))
     }
 
-    static func keyID(of key: OpaquePointer, _ authority: TestAuthority) throws -> [UInt8] {
+    static func keyID(of key: PrivateKey, _ authority: TestAuthority) throws -> [UInt8] {
         let point = TestAuthority.point(of: key)
         return try authority.library.sha256(of: point.span).bytes
     }

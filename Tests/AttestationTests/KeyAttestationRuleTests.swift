@@ -1,6 +1,7 @@
 import Attestation
 import COpenSSL
 import Cryptography
+import DeviceSimulator
 import Encoding
 import Testing
 

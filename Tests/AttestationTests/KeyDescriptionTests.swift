@@ -1,5 +1,6 @@
 import Attestation
 import Chance
+import DeviceSimulator
 import Encoding
 import TestVectors
 import Testing

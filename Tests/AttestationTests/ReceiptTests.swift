@@ -203,8 +203,8 @@ struct ReceiptForgery {
     }
 
     let authority: TestAuthority
-    let attestedKey: OpaquePointer
-    let signerKey: OpaquePointer
+    let attestedKey: PrivateKey
+    let signerKey: PrivateKey
 
     /// Type and value of each field. `init` creates them in Apple's order.
     var fields: [(UInt8, [UInt8])]
@@ -217,7 +217,7 @@ struct ReceiptForgery {
     var intermediate: Certificate
     var sendsIntermediate = true
     /// A key that replaces the signer's.
-    var otherKey: OpaquePointer?
+    var otherKey: PrivateKey?
 
     init(_ authority: TestAuthority) throws {
         self.authority = authority

@@ -1,14 +1,15 @@
 import Attestation
 import COpenSSL
 import Cryptography
+import DeviceSimulator
 
 /// A certification authority like Apple's for App Attest, created for each test. Root and intermediate are on P-384,
 /// leaf certificates on P-256. It can issue malformed certificates.
 struct TestAuthority {
     let library: LibraryContext
     let root: Certificate
-    private let rootKey: OpaquePointer
-    private let intermediateKey: OpaquePointer
+    private let rootKey: PrivateKey
+    private let intermediateKey: PrivateKey
 
     /// Validity in seconds since 1970, both ends included.
     static let validity: ClosedRange<Int64> = 1_600_000_000...2_000_000_000
@@ -44,43 +45,36 @@ struct TestAuthority {
     }
 
     /// Returns a leaf for `key`, issued by the intermediate.
-    func leaf(_ request: Request, for key: OpaquePointer, by intermediate: Certificate) throws -> Certificate {
+    func leaf(_ request: Request, for key: PrivateKey, by intermediate: Certificate) throws -> Certificate {
         try Self.sign(request, key, issuer: intermediate, intermediateKey, library)
     }
 
     /// Returns a leaf that the root issued directly.
-    func leafOfRoot(_ request: Request, for key: OpaquePointer) throws -> Certificate {
+    func leafOfRoot(_ request: Request, for key: PrivateKey) throws -> Certificate {
         try Self.sign(request, key, issuer: root, rootKey, library)
     }
 
-    /// Generates a key that is never freed, because tests end soon.
-    static func key(_ curve: String, _ library: LibraryContext) throws -> OpaquePointer {
+    static func key(_ curve: String, _ library: LibraryContext) throws -> PrivateKey {
         let context = EVP_PKEY_CTX_new_from_name(library.pointer, "EC", nil)
         defer { EVP_PKEY_CTX_free(context) }
         var key: OpaquePointer?
         guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_group_name(context, curve) == 1,
             EVP_PKEY_generate(context, &key) == 1, let key
         else { throw CryptographyError.fromQueue(doing: "make a key") }
-        return key
+        return PrivateKey(owning: key)
     }
 
-    /// Generates an RSA key that is never freed.
-    static func rsaKey(_ bits: Int, _ library: LibraryContext) throws -> OpaquePointer {
+    static func rsaKey(_ bits: Int, _ library: LibraryContext) throws -> PrivateKey {
         let context = EVP_PKEY_CTX_new_from_name(library.pointer, "RSA", nil)
         defer { EVP_PKEY_CTX_free(context) }
         var key: OpaquePointer?
         guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_rsa_keygen_bits(context, Int32(bits)) == 1,
             EVP_PKEY_generate(context, &key) == 1, let key
         else { throw CryptographyError.fromQueue(doing: "make a key") }
-        return key
+        return PrivateKey(owning: key)
     }
 
-    static func point(of key: OpaquePointer) -> [UInt8] {
-        var point = [UInt8](repeating: 0, count: 133)
-        var length = 0
-        EVP_PKEY_get_octet_string_param(key, OSSL_PKEY_PARAM_PUB_KEY, &point, point.count, &length)
-        return Array(point[..<length])
-    }
+    static func point(of key: PrivateKey) -> [UInt8] { key.publicKey.uncompressedPoint ?? [] }
 
     static func der(_ certificate: Certificate) -> [UInt8] {
         var encoding: UnsafeMutablePointer<UInt8>?
@@ -90,16 +84,15 @@ struct TestAuthority {
     }
 
     private static func sign(
-        _ request: Request, _ key: OpaquePointer, issuer: Certificate?, _ issuerKey: OpaquePointer,
-        _ library: LibraryContext
+        _ request: Request, _ key: PrivateKey, issuer: Certificate?, _ issuerKey: PrivateKey, _ library: LibraryContext
     ) throws -> Certificate {
         var form = CertificateForm(name: [("CN", request.subject)], key: key, validity: request.validity)
         form.extensions = request.extensions.map { .init($0.0, $0.1) }
         if let isAuthority = request.isAuthority {
-            form.constraints.append((NID_basic_constraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE"))
+            form.constraints.append((.basicConstraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE"))
         }
-        if let keyUsage = request.keyUsage { form.constraints.append((NID_key_usage, "critical,\(keyUsage)")) }
-        return try form.sign(by: issuerKey, issuer: issuer?.pointer, library)
+        if let keyUsage = request.keyUsage { form.constraints.append((.keyUsage, "critical,\(keyUsage)")) }
+        return try form.sign(by: issuerKey, issuer: issuer, library)
     }
 }
 
@@ -123,10 +116,10 @@ struct SoftwareKey {
     }
 
     /// Returns an ECDSA signature over the given digest.
-    func sign(digest: [UInt8]) throws -> [UInt8] { try Self.sign(digest: digest, key.pointer, library) }
+    func sign(digest: [UInt8]) throws -> [UInt8] { try Self.sign(digest: digest, key, library) }
 
-    static func sign(digest: [UInt8], _ key: OpaquePointer, _ library: LibraryContext) throws -> [UInt8] {
-        guard let context = EVP_PKEY_CTX_new_from_pkey(library.pointer, key, nil) else {
+    static func sign(digest: [UInt8], _ key: PrivateKey, _ library: LibraryContext) throws -> [UInt8] {
+        guard let context = EVP_PKEY_CTX_new_from_pkey(library.pointer, key.pointer, nil) else {
             throw CryptographyError.fromQueue(doing: "sign")
         }
         defer { EVP_PKEY_CTX_free(context) }
