@@ -188,14 +188,29 @@ final class DatabaseLoader {
         guard !rows.isEmpty else { return }
         _ = try database.run(
             """
-            INSERT INTO attestation (device, digest, certificate_key, os_version)
-            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[])
+            INSERT INTO attestation (device, digest, certificate_key, os_version, tag, \(SQLColumns.phone))
+            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::text[],
+                $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
             """,
             [
                 .integers(rows.map(\.device)), .bytesList(rows.map(\.attestation.digest.bytes)),
                 .optionalBytesList(rows.map { $0.attestation.certificateKey?.bytes }),
                 .texts(rows.map { $0.attestation.systemVersion?.description }),
+                .optionalBytesList(rows.map(\.attestation.tag)),
+                .texts(rows.map { $0.attestation.phone?.securityLevel.rawValue }),
+                .texts(rows.map { $0.attestation.phone?.bootState.rawValue }),
+                .optionalIntegers(rows.map { $0.attestation.phone.map { $0.isLocked ? 1 : 0 } }),
+                .optionalBytesList(rows.map { $0.attestation.phone?.bootKey }),
+                .optionalIntegers(rows.map { $0.attestation.phone?.patchLevel.map(Int64.init) }),
+                .optionalIntegers(rows.map { $0.attestation.phone?.vendorPatchLevel.map(Int64.init) }),
+                .optionalIntegers(rows.map { $0.attestation.phone?.bootPatchLevel.map(Int64.init) }),
+                .optionalIntegers(rows.map { $0.attestation.phone?.appVersion }),
             ])
+        let serials = rows.flatMap { device, attestation in (attestation.phone?.serials ?? []).map { (device, $0) } }
+        guard !serials.isEmpty else { return }
+        _ = try database.run(
+            "INSERT INTO attested_serial (device, serial) SELECT * FROM unnest($1::bigint[], $2::text[])",
+            [.integers(serials.map(\.0)), .texts(serials.map(\.1))])
     }
 
     private func insertReceipts(_ rows: [(device: Int64, receipt: ExportedReceipt)]) throws {

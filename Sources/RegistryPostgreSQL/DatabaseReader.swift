@@ -69,7 +69,16 @@ struct DatabaseReader: SQLReader {
             let binding = try row.binding()
             bindings[binding.device.number, default: []].append(ExportedBinding(binding))
         }
-        let devices = try zip(rows, numbers).map { try $0.exportedDevice(bindings: bindings[$1] ?? []) }
+        var serials: [Int64: [String]] = [:]
+        let vouching = SQLStatement(
+            "SELECT \(SQLColumns.serial) FROM attested_serial WHERE device = ANY($1)", [.integers(numbers)])
+        for row in try self.rows([vouching])[0] {
+            let (device, serial) = try row.attestedSerial()
+            serials[device, default: []].append(serial)
+        }
+        let devices = try zip(rows, numbers).map { row, number in
+            try row.exportedDevice(bindings: bindings[number] ?? [], serials: serials[number] ?? [])
+        }
         var weight = 0
         // A page has at least one device.
         let count = devices.prefix { device in

@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth]
+    private static let migrations = [first, second, third, fourth, fifth]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -208,4 +208,29 @@ enum PostgreSQLSchema {
 
     /// The system version in an attestation. It is unknown for earlier devices.
     private static let fourth = ["ALTER TABLE attestation ADD COLUMN os_version TEXT"]
+
+    /// What Android's attestations say of phones. NULL for other phones.
+    private static let fifth = [
+        "ALTER TABLE attestation ADD COLUMN tag BYTEA CHECK (tag IS NULL OR length(tag) BETWEEN 16 AND 64)",
+        "CREATE UNIQUE INDEX attestation_tag ON attestation (tag)",
+        "ALTER TABLE attestation ADD COLUMN security_level TEXT",
+        "ALTER TABLE attestation ADD COLUMN boot_state TEXT",
+        "ALTER TABLE attestation ADD COLUMN is_locked BIGINT",
+        "ALTER TABLE attestation ADD COLUMN boot_key BYTEA",
+        // As the attestation has it: year and month, and year, month and day.
+        "ALTER TABLE attestation ADD COLUMN patch_level BIGINT",
+        "ALTER TABLE attestation ADD COLUMN vendor_patch_level BIGINT",
+        "ALTER TABLE attestation ADD COLUMN boot_patch_level BIGINT",
+        "ALTER TABLE attestation ADD COLUMN app_version BIGINT",
+        // The certificates that vouch for a device's keys, by which revoked ones are found.
+        """
+        CREATE TABLE attested_serial (
+            device BIGINT NOT NULL REFERENCES device (id),
+            -- In lower-case hexadecimal without leading zeros.
+            serial TEXT NOT NULL CHECK (length(serial) BETWEEN 1 AND 40),
+            PRIMARY KEY (device, serial)
+        )
+        """,
+        "CREATE INDEX attested_serial_serial ON attested_serial (serial)",
+    ]
 }

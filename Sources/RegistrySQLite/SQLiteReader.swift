@@ -56,7 +56,10 @@ struct SQLiteReader: SQLReader {
             let bindings = try Row.fetchAll(
                 try database.cachedStatement(sql: Self.bindings), arguments: [id.number]
             ).map { ExportedBinding(try $0.binding()) }
-            let device = try row.exportedDevice(window: window(of: id), bindings: bindings)
+            let serials = try Row.fetchAll(
+                try database.cachedStatement(sql: Self.serials), arguments: [id.number]
+            ).map { try $0.attestedSerial().serial }
+            let device = try row.exportedDevice(window: window(of: id), bindings: bindings, serials: serials)
             records.append(.device(device))
             weight += device.weight
             if records.count >= limit || weight >= ExportPage.weight || Instant.now >= deadline {
@@ -71,4 +74,5 @@ struct SQLiteReader: SQLReader {
         WHERE device.id > ? ORDER BY device.id
         """
     private static let bindings = "SELECT \(SQLColumns.binding) FROM binding WHERE device = ? ORDER BY created_at, key"
+    private static let serials = "SELECT \(SQLColumns.serial) FROM attested_serial WHERE device = ?"
 }

@@ -28,6 +28,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v6", migrate: addWitness)
         migrator.registerMigration("v7", migrate: addSecretCheck)
         migrator.registerMigration("v8", migrate: addSystemVersion)
+        migrator.registerMigration("v9", migrate: addPhones)
         return migrator
     }
 
@@ -206,6 +207,33 @@ enum SQLiteSchema {
     /// Adds the system version in an attestation. It is unknown for existing devices.
     private static func addSystemVersion(_ database: Database) throws {
         try database.execute(sql: "ALTER TABLE attestation ADD COLUMN os_version TEXT")
+    }
+
+    /// Adds what Android's attestations say of phones. It is NULL for other phones.
+    private static func addPhones(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                ALTER TABLE attestation ADD COLUMN tag BLOB CHECK (tag IS NULL OR length(tag) BETWEEN 16 AND 64);
+                CREATE UNIQUE INDEX attestation_tag ON attestation (tag) WHERE tag IS NOT NULL;
+                ALTER TABLE attestation ADD COLUMN security_level TEXT;
+                ALTER TABLE attestation ADD COLUMN boot_state TEXT;
+                ALTER TABLE attestation ADD COLUMN is_locked INTEGER CHECK (is_locked IS NULL OR is_locked IN (0, 1));
+                ALTER TABLE attestation ADD COLUMN boot_key BLOB
+                    CHECK (boot_key IS NULL OR length(boot_key) <= \(AttestedPhone.bootKeyLimit));
+                -- As the attestation has it: year and month, and year, month and day.
+                ALTER TABLE attestation ADD COLUMN patch_level INTEGER;
+                ALTER TABLE attestation ADD COLUMN vendor_patch_level INTEGER;
+                ALTER TABLE attestation ADD COLUMN boot_patch_level INTEGER;
+                ALTER TABLE attestation ADD COLUMN app_version INTEGER;
+                -- The certificates that vouch for a device's keys, by which revoked ones are found.
+                CREATE TABLE attested_serial (
+                    device INTEGER NOT NULL REFERENCES device (id),
+                    -- In lower-case hexadecimal without leading zeros.
+                    serial TEXT NOT NULL CHECK (length(serial) BETWEEN 1 AND 40),
+                    PRIMARY KEY (device, serial)
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX attested_serial_serial ON attested_serial (serial);
+                """)
     }
 
     /// Adds the check value of the secret for pseudonyms, and the state of an import.

@@ -83,11 +83,27 @@ package enum Fixture {
         return serial
     }
 
-    package static func attestation(_ number: Int, certificateKey: KeyID? = nil) -> AttestationRecord {
+    package static func tag(_ number: Int) -> [UInt8] { Array(fingerprint(number, kind: 10).bytes.prefix(16)) }
+
+    /// What an Android phone has attested, different for each number. One in three states no patch level.
+    package static func phone(_ number: Int) -> AttestedPhone {
+        let level: UInt32? = number % 3 == 0 ? nil : 202_601
+        let phone = AttestedPhone(
+            securityLevel: number % 3 == 0 ? .strongBox : .trustedEnvironment, bootState: .verified, isLocked: true,
+            bootKey: [UInt8](repeating: 7, count: 32), patchLevel: level, vendorPatchLevel: level.map { $0 * 100 + 5 },
+            bootPatchLevel: nil, appVersion: Int64(number), serials: ["abc\(number)", "1f"])
+        guard let phone else { fatalError("a short boot key and serials") }
+        return phone
+    }
+
+    package static func attestation(
+        _ number: Int, certificateKey: KeyID? = nil, tag: [UInt8]? = nil
+    ) -> AttestationRecord {
         // One in five states no version.
         let record = AttestationRecord(
             digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7,
-            systemVersion: number % 5 == 0 ? nil : SystemVersion("17.\(number)"))
+            systemVersion: number % 5 == 0 ? nil : SystemVersion("17.\(number)"),
+            tag: tag, phone: number % 2 == 0 ? nil : phone(number))
         guard let record else { fatalError("a small receipt") }
         return record
     }

@@ -100,6 +100,7 @@ package final class MemoryContent {
         switch selector {
         case .id(let id): id.number <= devices.count ? id : nil
         case .hardwareKey(let key): numbers.first { self[$0].identity.hardwareKey == key }
+        case .tag(let tag): numbers.first { self[$0].attestation?.tag == tag }
         case .binding(let key): numbers.first { self[$0].bindings.contains { $0.key == key } }
         }
     }
@@ -123,7 +124,8 @@ package final class MemoryContent {
             attestation: device.attestation.flatMap {
                 AttestationRecord(
                     digest: $0.digest, certificateKey: $0.certificateKey, receipt: device.receipt?.content,
-                    riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion)
+                    riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion, tag: $0.tag,
+                    phone: $0.phone)
             }, refresh: device.receipt?.refresh)
     }
 
@@ -156,6 +158,9 @@ package final class MemoryContent {
             barredKeys[kind, default: [:]][key] = barredKeys[kind]?[key] ?? time
         case .setState(let state): self.state = state
         case .scheduleReceipt(let id, let time): schedule(id, time)
+        case .keepPhone(var phone, let id):
+            phone.add(self[id].attestation?.phone?.serials ?? [])
+            self[id].attestation?.phone = phone
         case .keepReceipt(let id, let content, let riskMetric, let refresh):
             guard let known = self[id].receipt else { return }
             self[id].receipt = ExportedReceipt(

@@ -213,7 +213,11 @@ struct PostgreSQLFailureTests {
             """
             DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
             ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
-            ALTER TABLE attestation DROP COLUMN os_version;
+            ALTER TABLE attestation DROP COLUMN os_version; ALTER TABLE attestation DROP COLUMN security_level;
+            ALTER TABLE attestation DROP COLUMN boot_state; ALTER TABLE attestation DROP COLUMN is_locked;
+            ALTER TABLE attestation DROP COLUMN boot_key; ALTER TABLE attestation DROP COLUMN patch_level;
+            ALTER TABLE attestation DROP COLUMN vendor_patch_level; ALTER TABLE attestation DROP COLUMN boot_patch_level;
+            ALTER TABLE attestation DROP COLUMN app_version; ALTER TABLE attestation DROP COLUMN tag; DROP TABLE attested_serial;
             UPDATE schema_version SET version = 1
             """)
         for value: UInt32 in [6, 7] {
@@ -223,8 +227,10 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "4")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "5")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
+        #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
+        #expect(try place.execute("SELECT count(*) FROM attested_serial").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM barred_key").text(0, 0) == "0")
         #expect(try place.execute("SELECT epoch_number + is_journaled FROM store").text(0, 0) == "0")
     }

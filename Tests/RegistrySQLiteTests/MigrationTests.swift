@@ -144,6 +144,25 @@ struct MigrationTests {
         #expect(newer.attestation?.systemVersion == SystemVersion("17.4"))
     }
 
+    @Test("a file of the eighth version keeps its attestations, and takes those of Android phones")
+    func eighth() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v8")
+        try queue.write { database in
+            try database.execute(
+                sql: "INSERT INTO attestation (device, digest, os_version) VALUES (1, ?, '17.4')",
+                arguments: [Fixture.fingerprint(1, kind: 6).bytes.blob])
+        }
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        let details = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
+        #expect(details.attestation?.systemVersion == SystemVersion("17.4"))
+        #expect(details.attestation?.phone == nil)
+        #expect(try store.initialize(store.initialization(5), at: 1_900).refusal == nil)
+        #expect(try store.show(.hardwareKey(Fixture.hardwareKey(5))).attestation?.phone == Fixture.phone(5))
+    }
+
     @Test("a file is migrated once and then opens unchanged")
     func twice() throws {
         _ = try writeFirst()

@@ -2,8 +2,8 @@ internal import Encoding
 internal import Registry
 internal import Vocabulary
 
-/// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`
-/// and `os_version`.
+/// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`,
+/// `os_version` and `phone`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -31,9 +31,11 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let receipt: ReceiptDocument?
     /// The system version in the attestation. Null if it states none. Absent in pages.
     public let systemVersion: String?
+    /// What an Android phone has attested. Null for others. Absent in pages.
+    public let phone: PhoneDocument?
 
     private enum CodingKeys: String, CodingKey {
-        case device, platform, environment, state, counter, subject, bindings, receipt
+        case device, platform, environment, state, counter, subject, bindings, receipt, phone
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
@@ -45,7 +47,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
 
     init(
         _ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil,
-        systemVersion: SystemVersion? = nil
+        systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil
     ) {
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
@@ -62,13 +64,15 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         self.bindings = bindings?.map(BindingDocument.init)
         self.receipt = receipt
         self.systemVersion = systemVersion?.description
+        self.phone = phone
     }
 
     init(_ details: DeviceDetails) {
         self.init(
             details.device, bindings: details.bindings,
             receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) },
-            systemVersion: details.attestation?.systemVersion)
+            systemVersion: details.attestation?.systemVersion,
+            phone: details.attestation.flatMap { PhoneDocument($0) })
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -90,6 +94,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         if bindings != nil {
             try members.encode(receipt, forKey: .receipt)
             try members.encode(systemVersion, forKey: .systemVersion)
+            try members.encode(phone, forKey: .phone)
         }
     }
 
@@ -188,6 +193,77 @@ public struct ReceiptDocument: Codable, Equatable, Sendable {
         try members.encode(askedAt, forKey: .askedAt)
         try members.encode(outcome, forKey: .outcome)
         try members.encode(failures, forKey: .failures)
+    }
+}
+
+/// What an Android phone has attested.
+public struct PhoneDocument: Codable, Equatable, Sendable {
+    /// The app's name for the device, in base64url.
+    public let tag: String
+    /// Where the hardware key lives: `tee` or `strongbox`.
+    public let securityLevel: String
+    /// The software that the phone was started with: `verified`, `self-signed`, `unverified` or `failed`.
+    public let bootState: String
+    public let isBootloaderLocked: Bool
+    /// The key that has verified that software, in hexadecimal.
+    public let bootKey: String
+    /// The security patch levels, as `2026-01` and `2026-01-05`. Null if not stated.
+    public let patchLevel: String?
+    public let vendorPatchLevel: String?
+    public let bootPatchLevel: String?
+    /// The app's version code.
+    public let appVersion: Int64
+    /// The serial numbers of the certificates that vouch for the phone's keys, in hexadecimal.
+    public let serials: [String]
+
+    private enum CodingKeys: String, CodingKey {
+        case tag, serials
+        case securityLevel = "security_level"
+        case bootState = "boot_state"
+        case isBootloaderLocked = "bootloader_locked"
+        case bootKey = "boot_key"
+        case patchLevel = "patch_level"
+        case vendorPatchLevel = "vendor_patch_level"
+        case bootPatchLevel = "boot_patch_level"
+        case appVersion = "app_version"
+    }
+
+    /// - Returns: nil for other phones.
+    init?(_ attestation: AttestationRecord) {
+        guard let phone = attestation.phone else { return nil }
+        let name = attestation.tag ?? []
+        tag = Base64URL.encode(name.span)
+        securityLevel = phone.securityLevel.rawValue
+        bootState = phone.bootState.rawValue
+        isBootloaderLocked = phone.isLocked
+        bootKey = Hexadecimal.encode(phone.bootKey)
+        patchLevel = phone.patchLevel.map(Self.date)
+        vendorPatchLevel = phone.vendorPatchLevel.map(Self.date)
+        bootPatchLevel = phone.bootPatchLevel.map(Self.date)
+        appVersion = phone.appVersion
+        serials = phone.serials
+    }
+
+    /// Returns a patch level with hyphens: year and month, and the day if there is one.
+    private static func date(_ level: UInt32) -> String {
+        let digits = "\(level)"
+        guard digits.count == 6 || digits.count == 8 else { return digits }
+        let day = digits.count == 8 ? "-\(digits.suffix(2))" : ""
+        return "\(digits.prefix(4))-\(digits.dropFirst(4).prefix(2))\(day)"
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(tag, forKey: .tag)
+        try members.encode(securityLevel, forKey: .securityLevel)
+        try members.encode(bootState, forKey: .bootState)
+        try members.encode(isBootloaderLocked, forKey: .isBootloaderLocked)
+        try members.encode(bootKey, forKey: .bootKey)
+        try members.encode(patchLevel, forKey: .patchLevel)
+        try members.encode(vendorPatchLevel, forKey: .vendorPatchLevel)
+        try members.encode(bootPatchLevel, forKey: .bootPatchLevel)
+        try members.encode(appVersion, forKey: .appVersion)
+        try members.encode(serials, forKey: .serials)
     }
 }
 

@@ -293,7 +293,7 @@ extension EnrolmentFault {
         self =
             switch refusal {
             case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
-            case .keyRegistered: .instanceKnown
+            case .keyRegistered, .tagTaken: .instanceKnown
             case .deviceRevoked: .instanceRevoked
             }
     }

@@ -106,9 +106,23 @@ extension ExportLineWriter {
                 $0.bytes("digest", attestation.digest.bytes)
                 $0.bytes("certificate_key", attestation.certificateKey?.bytes)
                 $0.text("os_version", attestation.systemVersion?.description)
+                $0.bytes("tag", attestation.tag)
+                if let phone = attestation.phone { $0.object("phone") { $0.write(phone) } }
             }
         }
         if let receipt = device.receipt { object("receipt") { $0.write(receipt) } }
+    }
+
+    private mutating func write(_ phone: AttestedPhone) {
+        text("security_level", phone.securityLevel.rawValue)
+        text("boot_state", phone.bootState.rawValue)
+        integer("bootloader_locked", phone.isLocked ? 1 : 0)
+        bytes("boot_key", phone.bootKey)
+        integer("patch_level", phone.patchLevel.map(Int64.init))
+        integer("vendor_patch_level", phone.vendorPatchLevel.map(Int64.init))
+        integer("boot_patch_level", phone.bootPatchLevel.map(Int64.init))
+        integer("app_version", phone.appVersion)
+        list("serials", phone.serials) { $0.text("serial", $1) }
     }
 
     private mutating func write(_ receipt: ExportedReceipt) {

@@ -228,11 +228,32 @@ extension ExportLineReader {
                     certificateKey: try line.keyIfThere("certificate_key"),
                     systemVersion: try line.textIfThere("os_version") { text in
                         SystemVersion(text).flatMap { $0.description == text ? $0 : nil }
-                    })
+                    },
+                    tag: try line.bytesIfThere("tag") { AttestationRecord.tagLengths.contains($0.count) ? $0 : nil },
+                    phone: try line.object("phone") { line throws(ExportFault) in try line.phone() })
             },
             receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
         if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }
         return device
+    }
+
+    private mutating func phone() throws(ExportFault) -> AttestedPhone {
+        let number = { (line: inout ExportLineReader, name: StaticString) throws(ExportFault) -> UInt32? in
+            try line.integerIfThere(name, 0...Int64(UInt32.max)).map { UInt32($0) }
+        }
+        let phone = AttestedPhone(
+            securityLevel: try text("security_level", AttestedPhone.SecurityLevel.init(rawValue:)),
+            bootState: try text("boot_state", AttestedPhone.BootState.init(rawValue:)),
+            isLocked: try integer("bootloader_locked", 0...1) == 1,
+            bootKey: try bytes("boot_key") { $0.count <= AttestedPhone.bootKeyLimit ? $0 : nil },
+            patchLevel: try number(&self, "patch_level"), vendorPatchLevel: try number(&self, "vendor_patch_level"),
+            bootPatchLevel: try number(&self, "boot_patch_level"),
+            appVersion: try integer("app_version", 0...Int64.max),
+            serials: try list("serials") { line throws(ExportFault) in
+                try line.text("serial") { AttestedPhone.isSerial($0) ? $0 : nil }
+            })
+        guard let phone else { throw missing("phone") }
+        return phone
     }
 
     private mutating func window() throws(ExportFault) -> CounterWindow {

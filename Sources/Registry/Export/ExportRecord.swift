@@ -91,7 +91,9 @@ public struct ExportedDevice: Equatable, Sendable {
     }
 
     /// The approximate size of the line in characters.
-    package var weight: Int { 1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) }
+    package var weight: Int {
+        1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) + 60 * (attestation?.phone?.serials.count ?? 0)
+    }
 }
 
 public struct ExportedBinding: Equatable, Sendable {
@@ -119,11 +121,20 @@ public struct ExportedAttestation: Equatable, Sendable {
     /// The system version in the attestation. Nil if the attestation has none, and in exports of versions that did not
     /// keep it.
     public var systemVersion: SystemVersion?
+    /// The name of the device for its Android app. Nil for others.
+    public let tag: [UInt8]?
+    /// What the newest attestation says of an Android phone. Nil for others.
+    public package(set) var phone: AttestedPhone?
 
-    package init(digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil) {
+    package init(
+        digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil,
+        phone: AttestedPhone? = nil
+    ) {
         self.digest = digest
         self.certificateKey = certificateKey
         self.systemVersion = systemVersion
+        self.tag = tag
+        self.phone = phone
     }
 }
 

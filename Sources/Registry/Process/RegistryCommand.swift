@@ -84,6 +84,8 @@ public enum RegistryReply: Equatable, Sendable {
 public enum DeviceSelector: Sendable {
     case id(DeviceID)
     case hardwareKey(KeyID)
+    /// The device of an Android app's tag.
+    case tag([UInt8])
     /// The device of an mTLS key that is or was bound to it.
     case binding(KeyID)
 }

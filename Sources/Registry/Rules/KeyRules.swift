@@ -10,6 +10,7 @@ enum KeyRules {
         var look = StoreLook(.hardwareKey(key))
         look.hardwareKey = key
         look.nonce = request.nonce
+        look.tag = request.attestation.tag
         // Devices without a binding are not announced, so this does not wait for transactions that announce a change.
         return Rule(look: look, isExclusive: false) { facts in
             func refused(_ refusal: InitializationRefusal) -> StoreDecision<RegistryReply> {
@@ -24,6 +25,7 @@ enum KeyRules {
             }
             guard !facts.isHardwareKeyBarred else { return refused(.deviceRevoked) }
             guard nonce != .used else { return refused(.nonceUsed) }
+            guard !facts.isTagTaken else { return refused(.tagTaken) }
             return StoreDecision(
                 [.insert(device(for: request, at: time)), .use(request.nonce, .nonce)], reading: [.hardwareKey(key)]
             ) { .initialization(.registered($0[0])) }
@@ -68,7 +70,7 @@ enum KeyRules {
             identity: request.identity, registeredAt: time, shown: request.shown, window: CounterWindow(), bindings: [],
             attestation: ExportedAttestation(
                 digest: attestation.digest, certificateKey: attestation.certificateKey,
-                systemVersion: attestation.systemVersion),
+                systemVersion: attestation.systemVersion, tag: attestation.tag, phone: attestation.phone),
             receipt: attestation.receipt.map {
                 // The receipt is due at once. The refresher finds the right time for a request.
                 ExportedReceipt(
@@ -160,6 +162,7 @@ enum KeyRules {
         }
         writes.append(.issue(request.serial, for: request.key, until: request.notAfter))
         if device.state == .pending { writes.append(.activate(device.id, at: time)) }
+        if let phone = request.phone { writes.append(.keepPhone(phone, of: device.id)) }
         return (writes, kind)
     }
 }

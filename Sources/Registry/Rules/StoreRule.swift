@@ -58,6 +58,8 @@ package struct StoreLook {
     package var bindingKey: KeyID?
     /// Whether this hardware key is barred.
     package var hardwareKey: KeyID?
+    /// Whether a device has this tag.
+    package var tag: [UInt8]?
     /// Whether this nonce was used.
     package var nonce: SingleUse?
     /// Whether this admission token was used.
@@ -105,6 +107,7 @@ package struct StoreFacts {
     package var window: CounterWindow?
     package var isBindingKeyTaken = false
     package var isHardwareKeyBarred = false
+    package var isTagTaken = false
     package var isNonceUsed = false
     package var isTokenUsed = false
     package var isSerialIssued = false
@@ -245,6 +248,8 @@ package enum StoreWrite {
     case setState(StoreState)
     case scheduleReceipt(DeviceID, at: Int64)
     /// Replace the state of a receipt, and its content if there is a newer one.
+    /// Replaces what a phone has attested, and adds the serial numbers.
+    case keepPhone(AttestedPhone, of: DeviceID)
     case keepReceipt(of: DeviceID, content: [UInt8]?, riskMetric: UInt32?, ReceiptRefresh)
     /// Remove the oldest rows up to an expiry and a number.
     case removeUsed(SingleUseKind, until: Int64, limit: Int)

@@ -72,6 +72,9 @@ extension SQLReader {
                 $1.isHardwareKeyBarred = !$0.isEmpty
             }
         }
+        if let tag = look.tag {
+            add("SELECT device FROM attestation WHERE tag = $1", [.bytes(tag)]) { $1.isTagTaken = !$0.isEmpty }
+        }
         if let nonce = look.nonce {
             add("SELECT id FROM used_nonce WHERE id = $1", [.bytes(nonce.id.bytes)]) { $1.isNonceUsed = !$0.isEmpty }
         }
@@ -161,6 +164,7 @@ extension SQLReader {
             WHERE attestation.device = \(number)
             """,
             "SELECT \(SQLColumns.receipt) FROM receipt WHERE device = \(number)",
+            "SELECT \(SQLColumns.serial) FROM attested_serial WHERE device = \(number)",
         ].map { SQLStatement($0, [argument]) }
     }
 
@@ -169,6 +173,7 @@ extension SQLReader {
         switch device {
         case .id(let id): ("$1", .device(id))
         case .hardwareKey(let key): ("(SELECT id FROM device WHERE hardware_key = $1)", .key(key))
+        case .tag(let tag): ("(SELECT device FROM attestation WHERE tag = $1)", .bytes(tag))
         case .binding(let key): ("(SELECT device FROM binding WHERE key = $1)", .key(key))
         }
     }
@@ -179,9 +184,11 @@ extension SQLReader {
     package func deviceDetails(_ answers: ArraySlice<[Row]>) throws -> DeviceDetails? {
         let answers = Array(answers)
         guard let row = answers[0].first else { return nil }
+        let serials = try answers[4].map { try $0.attestedSerial().serial }
         return DeviceDetails(
             device: try device(row), bindings: try answers[1].map { try $0.binding() },
-            attestation: try answers[2].first?.attestationRecord(), refresh: try answers[3].first?.receiptRefresh())
+            attestation: try answers[2].first?.attestationRecord(serials),
+            refresh: try answers[3].first?.receiptRefresh())
     }
 
     /// Returns the details of devices that exist.

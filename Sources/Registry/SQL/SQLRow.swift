@@ -118,13 +118,18 @@ package enum SQLColumns {
         """
     package static let deviceTables = "device JOIN counter ON counter.device = device.id"
     package static let binding = "key, device, created_at, ended_at, ends_at"
-    static let attestation = "digest, certificate_key, content, risk_metric, os_version"
+    static let attestation = "digest, certificate_key, content, risk_metric, os_version, tag, \(phone)"
     static let attestationTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
+    /// Columns of `attestation`, which are NULL for other phones than Android's.
+    package static let phone = """
+        security_level, boot_state, is_locked, boot_key, patch_level, vendor_patch_level, boot_patch_level, app_version
+        """
+    package static let serial = "device, serial"
     static let receipt = "created_at, next_at, asked_at, outcome, failures"
     /// Columns of a device for an export, after those of `device`.
     package static let exported = """
         bits, digest, certificate_key, content, risk_metric, created_at, next_at, asked_at, outcome, failures, \
-        os_version
+        os_version, tag, \(phone)
         """
     package static let exportedTables = """
         \(deviceTables) LEFT JOIN attestation ON attestation.device = device.id \
@@ -160,11 +165,32 @@ extension SQLRow {
             endedAt: try optionalInteger(3), endsAt: try optionalInteger(4))
     }
 
-    func attestationRecord() throws -> AttestationRecord {
+    /// Reads the columns `phone`, and the serial numbers from elsewhere.
+    ///
+    /// - Parameter first: The number of the first column.
+    private func phone(_ first: Int, _ serials: [String]) throws -> AttestedPhone? {
+        guard let level = try optionalText(first) else { return nil }
+        guard let level = AttestedPhone.SecurityLevel(rawValue: level),
+            let boot = AttestedPhone.BootState(rawValue: try text(first + 1)),
+            let phone = AttestedPhone(
+                securityLevel: level, bootState: boot, isLocked: try integer(first + 2) != 0,
+                bootKey: try bytes(first + 3), patchLevel: try optionalUInt32(first + 4, "attestation"),
+                vendorPatchLevel: try optionalUInt32(first + 5, "attestation"),
+                bootPatchLevel: try optionalUInt32(first + 6, "attestation"),
+                appVersion: try integer(first + 7), serials: serials)
+        else { throw UnreadableRow(table: "attestation") }
+        return phone
+    }
+
+    /// Reads the columns `serial`.
+    package func attestedSerial() throws -> (device: Int64, serial: String) { (try integer(0), try text(1)) }
+
+    /// - Parameter serials: Those of the phone.
+    func attestationRecord(_ serials: [String]) throws -> AttestationRecord {
         let record = AttestationRecord(
             digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
             receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"),
-            systemVersion: try systemVersion(4))
+            systemVersion: try systemVersion(4), tag: try optionalBytes(5), phone: try phone(6, serials))
         guard let record else { throw UnreadableRow(table: "attestation") }
         return record
     }
@@ -191,14 +217,18 @@ extension SQLRow {
 
     /// Reads the columns `device` and `exported`.
     ///
-    /// - Parameter window: The spent values in memory, which may be ahead of the row.
-    package func exportedDevice(window: CounterWindow? = nil, bindings: [ExportedBinding]) throws -> ExportedDevice {
+    /// - Parameters:
+    ///   - window: The spent values in memory, which may be ahead of the row.
+    ///   - serials: Those of an Android phone.
+    package func exportedDevice(
+        window: CounterWindow? = nil, bindings: [ExportedBinding], serials: [String]
+    ) throws -> ExportedDevice {
         let device = try device(highest: nil)
         var attestation: ExportedAttestation?
         if try optionalBytes(14) != nil {
             attestation = ExportedAttestation(
                 digest: try fingerprint(14, "attestation"), certificateKey: try optionalKey(15, "attestation"),
-                systemVersion: try systemVersion(23))
+                systemVersion: try systemVersion(23), tag: try optionalBytes(24), phone: try phone(25, serials))
         }
         let receipt = try optionalBytes(16).map { content in
             ExportedReceipt(

@@ -94,6 +94,7 @@ package enum SQLWrites {
             ]
         case .scheduleReceipt(let device, let time):
             [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
+        case .keepPhone(let phone, let device): keeping(phone, of: device)
         case .keepReceipt(let device, let content, let riskMetric, let refresh):
             [
                 SQLStatement(
@@ -155,6 +156,33 @@ package enum SQLWrites {
         ]
     }
 
+    /// Returns the values of the columns `phone`.
+    private static func values(of phone: AttestedPhone?) -> [SQLValue] {
+        [
+            .text(phone?.securityLevel.rawValue), .text(phone?.bootState.rawValue),
+            .integer(phone.map { $0.isLocked ? 1 : 0 }), .bytes(phone?.bootKey),
+            .integer(phone?.patchLevel.map(Int64.init)), .integer(phone?.vendorPatchLevel.map(Int64.init)),
+            .integer(phone?.bootPatchLevel.map(Int64.init)), .integer(phone?.appVersion),
+        ]
+    }
+
+    private static func keeping(_ phone: AttestedPhone, of device: DeviceID) -> [SQLStatement] {
+        let update = SQLStatement(
+            """
+            UPDATE attestation SET security_level = $1, boot_state = $2, is_locked = $3, boot_key = $4,
+                patch_level = $5, vendor_patch_level = $6, boot_patch_level = $7, app_version = $8
+            WHERE device = $9
+            """, values(of: phone) + [.device(device)])
+        return [update]
+            + phone.serials.map { serial in
+                SQLStatement(
+                    """
+                    INSERT INTO attested_serial (device, serial) VALUES ($1, $2)
+                    ON CONFLICT (device, serial) DO NOTHING
+                    """, [.device(device), .text(serial)])
+            }
+    }
+
     // MARK: - Devices
 
     /// Returns statements that insert the rows of a device.
@@ -191,11 +219,14 @@ package enum SQLWrites {
         if let attestation = device.attestation {
             statements.append(
                 insertion(
-                    "attestation", "device, digest, certificate_key, os_version", id,
+                    "attestation", "device, digest, certificate_key, os_version, tag, \(SQLColumns.phone)", id,
                     [
                         key, .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes),
-                        .text(attestation.systemVersion?.description),
-                    ]))
+                        .text(attestation.systemVersion?.description), .bytes(attestation.tag),
+                    ] + values(of: attestation.phone)))
+            for serial in attestation.phone?.serials ?? [] {
+                statements.append(insertion("attested_serial", "device, serial", id, [key, .text(serial)]))
+            }
         }
         if let receipt = device.receipt {
             statements.append(

@@ -42,6 +42,8 @@ public enum InitializationRefusal: Equatable, Sendable, CaseIterable {
     case keyRegistered
     /// The device of the hardware key is revoked.
     case deviceRevoked
+    /// Another device has the tag.
+    case tagTaken
 }
 
 /// The stored properties of the attestation that a device was registered with. `DeviceIdentity` has its app, platform
@@ -57,23 +59,33 @@ public struct AttestationRecord: Equatable, Sendable {
     public let riskMetric: UInt32?
     /// The system version in the attestation. Nil if the attestation has none. It never changes.
     public let systemVersion: SystemVersion?
+    /// The name by which an Android app has its phone found at key bindings: 16 to 64 bytes, of one device only. Nil for
+    /// others, which are found by their hardware key.
+    public let tag: [UInt8]?
+    /// What the newest attestation says of an Android phone. Nil for others.
+    public let phone: AttestedPhone?
+
+    public static let tagLengths = 16...64
 
     /// The maximum size of a receipt in bytes. A receipt is part of an attestation, which has the same limit.
     public static let receiptLimit = 16 * 1024
 
     /// Creates a record.
     ///
-    /// - Returns: nil if the receipt exceeds `receiptLimit`.
+    /// - Returns: nil if the receipt exceeds `receiptLimit`, or the tag is not of `tagLengths`.
     public init?(
         digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil,
-        systemVersion: SystemVersion? = nil
+        systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil, phone: AttestedPhone? = nil
     ) {
         if let receipt, receipt.count > Self.receiptLimit { return nil }
+        if let tag, !Self.tagLengths.contains(tag.count) { return nil }
         self.digest = digest
         self.certificateKey = certificateKey
         self.receipt = receipt
         self.riskMetric = riskMetric
         self.systemVersion = systemVersion
+        self.tag = tag
+        self.phone = phone
     }
 }
 
@@ -120,11 +132,14 @@ public struct BindingRequest: Sendable {
     public let serial: CertificateSerial
     /// The end of that certificate's validity, in seconds since 1970-01-01T00:00:00Z.
     public let notAfter: Int64
+    /// What the attestation of an Android phone's mTLS key says. It replaces what is stored, except the serial numbers,
+    /// which it adds to. Nil if the key is not attested.
+    public let phone: AttestedPhone?
 
     public init(
         hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32,
         shown: ShownExtensions, mode: CounterMode, admission: AdmissionGrant, overlap: Int64, serial: CertificateSerial,
-        notAfter: Int64
+        notAfter: Int64, phone: AttestedPhone? = nil
     ) {
         self.hardwareKey = hardwareKey
         self.key = key
@@ -137,6 +152,7 @@ public struct BindingRequest: Sendable {
         self.overlap = min(max(0, overlap), 366 * 24 * 3_600)
         self.serial = serial
         self.notAfter = notAfter
+        self.phone = phone
     }
 
     /// The maximum number of keys that a device may bind in its life. One key a month lasts 21 years.

@@ -155,6 +155,7 @@ enum DeviceListing {
         ]
         if let shown = device.shownExtensions, !shown.isEmpty { rows.append(["shows", shown.joined(separator: ", ")]) }
         if let version = device.systemVersion { rows.append(["system version", version]) }
+        if let phone = device.phone { rows += Self.rows(of: phone) }
         if let subject = device.subject { rows.append(["subject", subject]) }
         if let receipt = device.receipt {
             rows.append(["risk metric", receipt.riskMetric.map { "\($0)" } ?? "unknown"])
@@ -168,6 +169,24 @@ enum DeviceListing {
             rows.append(["certificate key", "\(binding.keyID) since \(binding.createdAt)\(ended)"])
         }
         return Columns.aligned(rows).joined(separator: "\n")
+    }
+}
+
+extension DeviceListing {
+    private static func rows(of phone: PhoneDocument) -> [[String]] {
+        let patches = [
+            phone.patchLevel.map { "system \($0)" }, phone.vendorPatchLevel.map { "vendor \($0)" },
+            phone.bootPatchLevel.map { "boot \($0)" },
+        ].compactMap(\.self)
+        return [
+            ["tag", phone.tag],
+            ["key protection", phone.securityLevel],
+            ["boot", "\(phone.bootState), bootloader \(phone.isBootloaderLocked ? "locked" : "unlocked")"],
+            ["boot key", phone.bootKey],
+            ["patch levels", patches.isEmpty ? "not stated" : patches.joined(separator: ", ")],
+            ["app version", "\(phone.appVersion)"],
+            ["attested by", phone.serials.joined(separator: ", ")],
+        ]
     }
 }
 

@@ -86,6 +86,32 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
+        "what a phone attested last is kept, with each certificate that vouches for one of its keys, and its tag",
+        arguments: StoreKind.allCases)
+    func phone(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let attestation = Fixture.attestation(3, tag: Fixture.tag(3))
+        guard case .registered(let device) = try store.initialize(store.initialization(3, attestation: attestation))
+        else { throw AskedStore.OtherReply() }
+        #expect(device.attestation?.phone == Fixture.phone(3))
+        #expect(device.attestation?.tag == Fixture.tag(3))
+        #expect(try store.details(.show(.tag(Fixture.tag(3)))).device.id == device.device.id)
+        let plain = store.keyBinding(3, key: 1, nonce: 1, counter: 1)
+        #expect(try store.bind(plain).details?.attestation?.phone == Fixture.phone(3))
+        let bound = try store.bind(store.keyBinding(3, key: 2, nonce: 2, counter: 2, phone: Fixture.phone(5)))
+        #expect(bound.details?.attestation?.phone?.appVersion == 5)
+        #expect(bound.details?.attestation?.phone?.serials == ["1f", "abc3", "abc5"])
+        // The tag is that of one device only, and a phone without one is found by its hardware key.
+        #expect(try store.initialize(store.initialization(4, attestation: attestation)).refusal == .tagTaken)
+        guard case .registered(let other) = try store.initialize(store.initialization(4)) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(other.attestation?.phone == nil)
+        #expect(throws: StoreError.deviceUnknown) { try store.details(.show(.tag(Fixture.tag(4)))) }
+    }
+
+    @Test(
         "an attested key must be bound first, and an approval admits a device", arguments: StoreKind.allCases
     )
     func attestedKeyAndApproval(_ kind: StoreKind) throws {

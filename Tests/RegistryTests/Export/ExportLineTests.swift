@@ -48,7 +48,11 @@ struct ExportLineTests {
                 {"key":"\(Fixture.bindingKey(1))","created_at":5,"ends_at":6,"ended_at":7},\
                 {"key":"\(Fixture.bindingKey(2))","created_at":8}],\
                 "attestation":{"digest":"\(hex(Fixture.fingerprint(2, kind: 6).bytes))",\
-                "certificate_key":"\(Fixture.bindingKey(1))","os_version":"17.4.1"},\
+                "certificate_key":"\(Fixture.bindingKey(1))","os_version":"17.4.1",\
+                "tag":"\(hex(Fixture.tag(1)))",\
+                "phone":{"security_level":"tee","boot_state":"verified","bootloader_locked":1,\
+                "boot_key":"\(String(repeating: "07", count: 32))","patch_level":202601,\
+                "vendor_patch_level":20260105,"app_version":1,"serials":[{"serial":"1f"},{"serial":"abc1"}]}},\
                 "receipt":{"content":"007fff","risk_metric":12,"created_at":9,"next_at":10,"asked_at":11,\
                 "outcome":"unchanged","failures":2}}}
                 """)

@@ -164,6 +164,10 @@ export async function show(number) {
     ["Revoked", device.revoked_at && moment(device.revoked_at)], ["Highest counter", String(device.counter)],
     ["Certificate keys", bindings.length ? element("div", {}, ...bindings) : "none"],
     ["System version", device.os_version],
+    ["Key protection", device.phone?.security_level],
+    ["Boot state", device.phone?.boot_state],
+    ["Patch level", device.phone?.patch_level],
+    ["App version", device.phone?.app_version],
     ["Risk metric", device.receipt?.risk_metric],
   ]))
   find("device-buttons").replaceChildren(element("span", { class: "row-buttons" }, ...buttons(device)))
