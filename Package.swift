@@ -266,8 +266,9 @@ let package = Package(
         .testTarget(
             name: "EnrolmentTests",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Encoding", "Enrolment", "EventLoop",
-                "Registry", "RegistrySQLite", "Server", "Telemetry", "TestVectors", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "DeviceSimulator", "Encoding",
+                "Enrolment", "EventLoop", "Registry", "RegistrySQLite", "Server", "Telemetry", "TestVectors",
+                "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(
@@ -374,7 +375,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzReceipt", ["Attestation", "Cryptography", "Encoding"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Encoding", "Enrolment"]),
         ("FuzzProxyHeader", ["EventLoop", "Server"]),
-        ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Encoding", "Enrolment"]),
+        ("FuzzKeyBindingJWT", ["Attestation", "Challenges", "Cryptography", "Encoding", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(
             name: name, dependencies: modules.map { .byName(name: $0) }, path: "Fuzz/\(name)", swiftSettings: settings)

@@ -77,9 +77,16 @@ nonisolated(unsafe) private let library: LibraryContext = {
 private func initialization(_ bytes: [UInt8]) {
     do throws(EnrolmentFault) {
         let request = try InstanceInitialization(bytes, library)
-        precondition(!request.attestation.isEmpty && request.nonce.bytes.count >= 16)
+        precondition(request.nonce.bytes.count >= 16)
         let form: ClientDataFormat = request.mtlsPublicKey == nil ? .nonceAndTag : .dsr
-        _ = try request.evidence(form, library)
+        switch request.attestation {
+        case .apple(let attestation, _):
+            precondition(!attestation.isEmpty)
+            _ = try request.evidence(form, library)
+        case .android(_, let tag):
+            precondition((16...64).contains(tag.count))
+            if request.mtlsPublicKey == nil { _ = try request.evidence(form, library) }
+        }
     } catch {
         precondition(!error.reason.isEmpty)
         precondition(error.error == .badRequest || error.error == .validation, "parsing found \(error)")

@@ -1,3 +1,4 @@
+import Attestation
 import Challenges
 import Cryptography
 import Encoding
@@ -114,7 +115,13 @@ private func binding(_ lines: [UInt8]) {
     let outcome = verify(content)
     precondition(outcome == verify(content), "the same bytes have two outcomes")
     guard case .success(let binding) = outcome, let token = try? CompactJWS(text) else { return }
-    precondition(token.header.members.count == 3 && token.payload.members.count == 9)
+    precondition(token.header.members.count == 3)
+    switch binding.proof {
+    case .assertion: precondition(token.payload.members.count == 9)
+    case .signature(_, let counter, let chain):
+        precondition(token.payload.members.count == (chain == nil ? 9 : 10))
+        precondition(token.payload["counter"]?.integer == Int64(counter) && counter > 0)
+    }
     precondition(binding.point == world.key.point && binding.thumbprint == world.thumbprint)
     precondition(token.header["kid"]?.spells(world.thumbprint) == true)
     precondition(

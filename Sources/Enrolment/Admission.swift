@@ -1,3 +1,4 @@
+internal import Attestation
 public import Cryptography
 internal import Encoding
 

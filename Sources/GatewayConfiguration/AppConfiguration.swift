@@ -33,11 +33,28 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
         .integer(0...Int(UInt32.max)), unit: "recently attested keys, counted by Apple",
         "The highest risk metric that is accepted.")
     var maximumRisk: Int?
-    /// Nil for other apps than simulated ones, which use Apple's root.
+    /// Nil for other apps than simulated ones, which use the roots of Apple or Google.
     @Setting(
         key: "attestation_root", .file("a readable PEM file"),
         "The root certificate of software phones' attestations.")
     public var rootPath: String?
+
+    // Only for Android.
+    @Setting(
+        .distinct(SigningCertificate.kind, minimum: 1, maximum: 16), "SHA-256 of the certificates that sign the app.")
+    public var signingCertificates: [SigningCertificate]?
+    @Setting(.choice, default: "tee", "Where the phone must keep its hardware key, at least.")
+    public var securityLevel: SecurityLevel
+    @Setting(.choice, default: "any", "Whether the certificate's key must be attested as well.")
+    public var certificateKey: CertificateKey
+    @Setting(PatchLevel.kind, "The lowest security patch level that is accepted.")
+    public var minimumPatchLevel: PatchLevel?
+    @Setting(.integer(0...Int(Int32.max)), unit: "of the app", "The lowest version code that is accepted.")
+    public var minimumVersionCode: Int?
+    @Setting(.choice, default: "refuse", "Whether a key of the app's own may attest the hardware key.")
+    public var attestKey: AttestKey
+    @Setting(.choice, default: "verified", "The software that phones must have been started with.")
+    public var boot: Boot
 
     static let section = Section("apps", of: Self.self)
 
@@ -64,13 +81,13 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
     }
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
-        if _id.value?.isAndroid == true {
-            guard checkAndroid(reading) else { return false }
+        if let id = _id.value {
+            guard id.isAndroid ? checkAndroid(reading) : checkApple(reading) else { return false }
         }
         if _rootPath.isWritten, let environment = _environment.value, environment != .simulator {
             reading.refuse(
                 _rootPath.place,
-                "`attestation_root` has no effect with `environment: \(environment.rawValue)`, which uses Apple's root",
+                "`attestation_root` has no effect with `environment: \(environment.rawValue)`, which has roots of its own",
                 expected: "`environment: simulator`, or no `attestation_root`")
             return false
         }
@@ -100,8 +117,30 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
             ("receipt", _receiptName.isWritten, _receiptName.place),
             ("maximum_risk", _maximumRisk.isWritten, _maximumRisk.place),
         ]
-        guard let (key, _, place) = places.first(where: { $0.1 }) else { return true }
+        guard let (key, _, place) = places.first(where: { $0.1 }) else {
+            if _boot.value == .any, _environment.value == .production {
+                reading.warn(
+                    _boot.place, "phones with any system can enrol: use this for tests only",
+                    expected: "`boot: verified`")
+            }
+            return true
+        }
         reading.refuse(place, "`\(key)` has no effect for an Android app", expected: "no `\(key)`")
+        return false
+    }
+
+    /// Refuses what only Android's attestations know.
+    private func checkApple(_ reading: Reading) -> Bool {
+        let places = [
+            ("signing_certificates", _signingCertificates.isWritten, _signingCertificates.place),
+            ("security_level", _securityLevel.isWritten, _securityLevel.place),
+            ("certificate_key", _certificateKey.isWritten, _certificateKey.place),
+            ("minimum_patch_level", _minimumPatchLevel.isWritten, _minimumPatchLevel.place),
+            ("minimum_version_code", _minimumVersionCode.isWritten, _minimumVersionCode.place),
+            ("attest_key", _attestKey.isWritten, _attestKey.place), ("boot", _boot.isWritten, _boot.place),
+        ]
+        guard let (key, _, place) = places.first(where: { $0.1 }) else { return true }
+        reading.refuse(place, "`\(key)` has an effect for Android apps only", expected: "no `\(key)`")
         return false
     }
 
@@ -172,7 +211,7 @@ extension AppConfiguration {
         case refuse
     }
 
-    /// The value that the app passes to `attestKey(_:clientDataHash:)`.
+    /// The value that the app passes to `attestKey(_:clientDataHash:)` or `setAttestationChallenge`.
     public enum ClientData: String, CaseIterable, Sendable {
         case nonceAndTag = "nonce-and-tag"
         case nonce

@@ -65,6 +65,11 @@ public struct AppID: Hashable, Sendable {
     }
 }
 
+extension AppID {
+    /// The package name. Nil for apps of Apple's platforms.
+    public var package: String? { isAndroid ? String(text.dropFirst(Self.androidPrefix.count)) : nil }
+}
+
 extension AppID: CustomStringConvertible {
     public var description: String { text }
 }

@@ -116,14 +116,15 @@ final class TestService {
 
     private func initialize(_ content: [UInt8]) throws(EnrolmentFault) -> EnrolmentResponse {
         let request = try InstanceInitialization(content, library)
-        if let known = instances[request.keyID] {
-            guard known.attestation == request.attestation, known.boundKeys.isEmpty, isGiven(request.nonce) else {
+        guard case .apple(let attestation, let keyID) = request.attestation else { throw .appRefused }
+        if let known = instances[keyID] {
+            guard known.attestation == attestation, known.boundKeys.isEmpty, isGiven(request.nonce) else {
                 throw .instanceKnown
             }
             return .initialized
         }
         guard isGiven(request.nonce) else { throw .nonceRefused }
-        let evidence = try request.evidence(form, library)
+        guard case .apple(let evidence) = try request.evidence(form, library) else { throw .appRefused }
         let verified: VerifiedAttestation
         do throws(AttestationFault) {
             verified = try attestations.verify(evidence, at: now)
@@ -131,14 +132,16 @@ final class TestService {
             throw .attestation(error)
         }
         instances[verified.keyID] = Instance(
-            attestation: request.attestation, point: verified.publicKey, attestedKey: request.mtlsPublicKey)
+            attestation: attestation, point: verified.publicKey, attestedKey: request.mtlsPublicKey)
         return .initialized
     }
 
     private func bind(_ content: [UInt8]) throws(EnrolmentFault) -> EnrolmentResponse {
         let binding = try bindings.verify(content, now: now)
         guard isGiven(binding.nonce) else { throw .nonceRefused }
-        guard let instance = instances[binding.hardwareKeyID] else { throw .instanceUnknown }
+        guard case .keyID(let keyID) = binding.hardwareKey, let instance = instances[keyID] else {
+            throw .instanceUnknown
+        }
         // A registered instance needs no token.
         if demandsToken, instance.boundKeys.isEmpty, binding.admission == nil { throw .memberMissing(.admissionToken) }
         let appID = Array(Sample.appID.description.utf8)
@@ -146,18 +149,18 @@ final class TestService {
         let key = try EnrolmentFault.testing { () throws(CryptographyError) in
             try P256VerificationKey(point: instance.point.span, library)
         }
-        _ = try binding.verifyProof(key: key, rpIDHash: hash.span, library)
+        _ = try binding.verifyAssertion(key: key, rpIDHash: hash.span, library)
         if instance.boundKeys.isEmpty, let attested = instance.attestedKey, attested != binding.point {
             throw .keyRefused
         }
         guard !instance.boundKeys.dropLast().contains(binding.point) else { throw .keyRefused }
         nonces.remove(String(decoding: binding.nonce.text, as: UTF8.self))
         if !instance.boundKeys.contains(binding.point) {
-            instances[binding.hardwareKeyID]?.boundKeys.append(binding.point)
+            instances[keyID]?.boundKeys.append(binding.point)
         }
         return .bound(
             try EnrolmentFault.testing { () throws(CryptographyError) in
-                try issue.issue(issue.plan(now: now), forKey: binding.point, device: binding.hardwareKeyID)
+                try issue.issue(issue.plan(now: now), forKey: binding.point, device: keyID)
             })
     }
 

@@ -1,3 +1,4 @@
+import Attestation
 import Cryptography
 import Encoding
 import Enrolment

@@ -104,6 +104,11 @@ struct EnrolmentErrorTests {
             (.instanceKnown, .invalidRequest), (.instanceUnknown, .notFound), (.instanceRevoked, .invalidRequest),
             (.counterSpent, .invalidRequest), (.keyRefused, .invalidRequest),
             (.storeUnavailable, .temporarilyUnavailable), (.checkFailed(Self.failed), .server),
+            (.keyAttestation(.certificateUnreadable(1)), .validation), (.keyAttestation(.rootUnknown), .invalidRequest),
+            (.keyAttestation(.patchLevelTooOld(.boot)), .osOutdated), (.keyAttestation(.revoked(1)), .integrityCheck),
+            (.keyAttestation(.bootloaderUnlocked), .integrityCheck), (.attestationRevoked, .integrityCheck),
+            (.keyAttestation(.statusListMissing), .temporarilyUnavailable), (.hardwareSignature, .invalidRequest),
+            (.certificateKeyMismatch, .invalidRequest),
         ]
         for (fault, error) in expected {
             #expect(fault.error == error, "\(fault)")

@@ -39,19 +39,63 @@ struct InstanceInitializationTests {
     func valid() throws {
         let request = try read(Self.valid).get()
         #expect(request.nonce.bytes == Array(16..<48))
-        #expect(request.keyID.bytes == Array(0..<32))
-        #expect(request.attestation == [0xa3, 0x63, 0x66])
+        guard case .apple(let attestation, let keyID) = request.attestation else { throw OtherPlatform() }
+        #expect(keyID.bytes == Array(0..<32))
+        #expect(attestation == [0xa3, 0x63, 0x66])
         #expect(request.mtlsPublicKey == nil)
-        let evidence = try request.evidence(.nonceAndTag, keys.library)
-        #expect(evidence.keyID == request.keyID && evidence.attestation == request.attestation)
+        guard case .apple(let evidence) = try request.evidence(.nonceAndTag, keys.library) else {
+            throw OtherPlatform()
+        }
+        #expect(evidence.keyID == keyID && evidence.attestation == attestation)
         #expect(evidence.clientDataHash.count == 32)
+    }
+
+    private struct OtherPlatform: Error {}
+
+    /// A request of an Android phone. Its tag has 20 bytes.
+    private static let android = Draft(members: [
+        ("nonce", quoted(nonce)), ("hardware_key_tag", "\"AAECAwQFBgcICQoLDA0ODxAREhM\""),
+        ("key_attestation", "[\"AQI\",\"Aw\"]"),
+    ])
+
+    @Test("a list of certificates is read as an Android phone's, with any tag of 16 to 64 bytes")
+    func android() throws {
+        let request = try read(Self.android).get()
+        #expect(request.attestation == .android([[1, 2], [3]], tag: Array(0..<20)))
+        guard case .android(let evidence, let tag) = try request.evidence(.nonce, keys.library) else {
+            throw OtherPlatform()
+        }
+        #expect(evidence.certificates == [[1, 2], [3]])
+        #expect(tag == Array(0..<20))
+        #expect(evidence.clientDataHash == Array(Self.nonce.utf8))
+        func altered(_ member: String, _ value: String?) -> Result<InstanceInitialization, EnrolmentFault> {
+            var draft = Self.android
+            draft[member] = value
+            return read(draft)
+        }
+        for count in [16, 64] {
+            let tag = quoted(base64URL([UInt8](repeating: 1, count: count)))
+            #expect(altered("hardware_key_tag", tag).failure == nil)
+        }
+        for count in [0, 15, 65] {
+            let tag = quoted(base64URL([UInt8](repeating: 1, count: count)))
+            #expect(altered("hardware_key_tag", tag) == .failure(.valueFormat(.hardwareKeyTag)))
+        }
+        let many = "[" + [String](repeating: "\"AQ\"", count: 17).joined(separator: ",") + "]"
+        for chain in [#"["AQ",1]"#, #"["AQ",["AQ"]]"#, #"["AQ=="]"#, many] {
+            #expect(altered("key_attestation", chain) == .failure(.valueFormat(.keyAttestation)))
+        }
+        // The list of certificates may be empty here: the verifier counts them.
+        #expect(altered("key_attestation", "[]").failure == nil)
+        let other = try altered("mtls_public_key", quoted(Self.point)).get()
+        #expect(throws: EnrolmentFault.memberUnknown) { try other.clientDataHash(.dsr, keys.library) }
     }
 
     @Test("the client data hash has the form the app is configured for")
     func clientDataHash() throws {
         func hash(_ form: ClientDataFormat, key: String? = nil) throws -> String {
             let hash = try read("mtls_public_key", key.map(quoted)).get().clientDataHash(form, keys.library)
-            return hash.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            return hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
         // The expected values were computed with Python's hashlib.
         #expect(try hash(.nonceAndTag) == "0c208f842d758816453fbc0c0b6fb7bd73ca1031b21fc5040233f37b2ba5de0c")
@@ -93,7 +137,7 @@ struct InstanceInitializationTests {
         let wrong: [(RequestMember, [String])] = [
             (.nonce, ["1", "null", "\"\"", quoted(Self.nonce + "="), "\"ABC\"", quoted(Self.nonce + "!")]),
             (.hardwareKeyTag, ["1", "{}", "\"AAAA\"", quoted(Self.tag + "="), quoted(Self.tag.dropLast() + "9")]),
-            (.keyAttestation, ["[]", "\"\"", "\"o2Nm \"", "\"o2N+\"", "\"o2Nm=\"", quoted(long)]),
+            (.keyAttestation, ["{}", "\"\"", "\"o2Nm \"", "\"o2N+\"", "\"o2Nm=\"", quoted(long)]),
             (
                 .mtlsPublicKey,
                 ["null", "\"\"", quoted(Self.point.dropLast() + "V"), quoted("Bm" + Self.point.dropFirst(2))]
@@ -111,7 +155,10 @@ struct InstanceInitializationTests {
     @Test("the largest attestation is accepted")
     func longest() throws {
         let long = base64URL([UInt8](repeating: 7, count: 16_384))
-        #expect(try read("key_attestation", quoted(long)).get().attestation.count == 16_384)
+        guard case .apple(let read, _) = try read("key_attestation", quoted(long)).get().attestation else {
+            throw OtherPlatform()
+        }
+        #expect(read.count == 16_384)
     }
 }
 

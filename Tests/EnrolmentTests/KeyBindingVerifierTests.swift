@@ -18,7 +18,7 @@ struct KeyBindingVerifierTests {
         #expect(binding.nonce.bytes == Array(16..<48))
         #expect(binding.point == draft.newKey.point)
         #expect(try binding.keyID == keys.keyID(draft.newKey.point))
-        #expect(try binding.hardwareKeyID == keys.keyID(draft.hardwareKey.point))
+        #expect(try binding.hardwareKey == keys.keyID(draft.hardwareKey.point).map { .keyID($0) })
         #expect(binding.thumbprint == draft.thumbprint)
         #expect(binding.admission == nil)
     }
@@ -130,7 +130,7 @@ struct KeyBindingProofTests {
         let key = try keys.verification(key)
         let rpIDHash = try keys.hash(Array(app.utf8))
         do throws(EnrolmentFault) {
-            return .success(try binding.verifyProof(key: key, rpIDHash: rpIDHash.span, keys.library))
+            return .success(try binding.verifyAssertion(key: key, rpIDHash: rpIDHash.span, keys.library))
         } catch {
             return .failure(error)
         }

@@ -1,3 +1,4 @@
+import Attestation
 import Cryptography
 import Glibc
 import Testing

@@ -20,22 +20,24 @@ final class TestService {
     let loop: Loop
     var decisions: [String] = []
     private var acceptor: Acceptor?
+    /// Google's list, as the service sees it.
+    let shared: EnrolmentShared
     private let counts = EnrolmentCounts()
     private var registryRequests: RegistryRequests?
 
     var metrics: EnrolmentMetrics { counts.current }
 
-    init(_ change: (inout EnrolmentSettings) -> Void = { _ in }) throws {
+    init(_ change: (inout EnrolmentSettings) throws -> Void = { _ in }) throws {
         directory = try SocketDirectory()
         keys = try Keys()
         loop = try Loop()
         registry = try DeviceRegistry.start(path: "\(directory.path)/registry", creating: true) { _ in }
         var settings = try Self.settings(keys.library)
-        change(&settings)
+        try change(&settings)
         let registryRequests = try RegistryRequests(
             registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands)
         self.registryRequests = registryRequests
-        let shared = EnrolmentShared(counts)
+        shared = EnrolmentShared(counts)
         let rules = try EnrolmentRules(settings, registry.identity, keys.library)
         let handler = EnrolmentHandler(
             rules, registry, registryRequests, shared,
@@ -66,7 +68,8 @@ final class TestService {
         let attested = AttestedApp(id: KeyBindingDraft.appID, environment: .production)
         return EnrolmentSettings(
             listeners: [], provider: provider,
-            apps: [EnrolmentSettings.App(id: app, attested: attested, counters: .strict)], admission: .open,
+            apps: [EnrolmentSettings.App(id: app, kind: .apple(attested, maximumRisk: nil), counters: .strict)],
+            admission: .open,
             authority: AuthoritySource(certificate: try issuer.certificate.pem(), key: try key.pem(), passphrase: nil),
             secrets: EnrolmentSettings.Secrets(
                 current: secret, previous: nil, log: [UInt8](repeating: 6, count: 32),

@@ -45,6 +45,26 @@ extension BrokenFile {
             "id: android:org.example.other\n    environment: production\n    receipt: ▶required",
             "`receipt` has no effect for an Android app"),
         BrokenFile(
+            attested: "a demand on Android phones for an iOS app",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: ABCDE12345.org.example.other\n    environment: development\n    minimum_patch_level: ▶2026-01",
+            "`minimum_patch_level` has an effect for Android apps only"),
+        BrokenFile(
+            attested: "a month that is none",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    minimum_patch_level: ▶2026-13",
+            "`2026-13` is not a year and month"),
+        BrokenFile(
+            attested: "a signing certificate that is no SHA-256",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    signing_certificates: [▶a1b2]",
+            "`a1b2` is not a SHA-256"),
+        BrokenFile(
+            attested: "a level of security that hardware does not have",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    security_level: ▶software",
+            "`software` is not a known value"),
+        BrokenFile(
             attested: "an id that a route names, misspelt: the route is not to blame",
             "id: ABCDE12345.org.example.app",
             "id: ▶ABCDE1234.org.example.app",

@@ -238,6 +238,36 @@ struct ConfigurationTests {
         let app = try #require(try Conf.read(text).configuration.apps.last)
         #expect(app.id.isAndroid && app.id.description == "android:org.example.other")
         #expect(app.validationCategories == nil)
+        #expect(app.signingCertificates == nil && app.minimumPatchLevel == nil && app.minimumVersionCode == nil)
+        #expect(app.securityLevel == .tee && app.certificateKey == .any && app.attestKey == .refuse)
+        #expect(app.boot == .verified)
+    }
+
+    @Test("the demands on an Android app are read, with signing certificates as tools print them")
+    func androidDemands() throws {
+        let colons = [String](repeating: "A5", count: 32).joined(separator: ":")
+        let plain = String(repeating: "0b", count: 32)
+        let text = Conf.attested(
+            replacing: "id: ABCDE12345.org.example.other\n    environment: development",
+            by: """
+                id: android:org.example.other
+                    environment: production
+                    signing_certificates: ["\(colons)", \(plain)]
+                    security_level: strongbox
+                    certificate_key: attested
+                    minimum_patch_level: 2026-01
+                    minimum_version_code: 1042
+                    attest_key: allow
+                    boot: any
+                """)
+        let (configuration, warnings) = try Conf.read(text)
+        let app = try #require(configuration.apps.last)
+        #expect(
+            app.signingCertificates?.map(\.digest)
+                == [[UInt8](repeating: 0xa5, count: 32), [UInt8](repeating: 0x0b, count: 32)])
+        #expect(app.securityLevel == .strongbox && app.certificateKey == .attested && app.attestKey == .allow)
+        #expect(app.minimumPatchLevel?.number == 202_601 && app.minimumVersionCode == 1042 && app.boot == .any)
+        #expect(warnings.map(\.message) == ["phones with any system can enrol: use this for tests only"])
     }
 
     @Test("an app that accepts software phones is a warning at its place")

@@ -43,4 +43,22 @@ public struct AndroidApp: Equatable, Sendable {
         self.minimumPatchLevel = minimumPatchLevel
         self.allowsAttestKey = allowsAttestKey
     }
+
+    /// Returns the reason to refuse a phone with these patch levels, or nil.
+    ///
+    /// - Parameters: Year and month, such as 202601. Those of vendor and boot have a day, except on some phones, and
+    ///   older phones do not state them.
+    public func patchLevelFault(system: UInt64?, vendor: UInt64?, boot: UInt64?) -> KeyAttestationFault? {
+        guard let minimumPatchLevel else { return nil }
+        guard let system else { return .patchLevelMissing }
+        let levels: [(UInt64?, KeyAttestationFault.PatchComponent)] = [
+            (system, .system), (vendor, .vendor), (boot, .boot),
+        ]
+        for (level, component) in levels {
+            guard let level else { continue }
+            let month = level >= 10_000_000 ? level / 100 : level
+            guard month >= minimumPatchLevel else { return .patchLevelTooOld(component) }
+        }
+        return nil
+    }
 }

@@ -12,6 +12,30 @@ public struct AttestationSerial: Hashable, Sendable {
         hexadecimal = digits.isEmpty ? "0" : String(digits)
         decimal = certificate.decimalSerial
     }
+
+    /// Creates a serial number from its stored form.
+    ///
+    /// - Parameter hexadecimal: 1 to 40 digits in lower case, without leading zeros.
+    /// - Returns: nil for other texts.
+    public init?(hexadecimal: String) {
+        guard (1...40).contains(hexadecimal.utf8.count) else { return nil }
+        // The least significant digit is first.
+        var digits: [UInt8] = [0]
+        for character in hexadecimal.utf8 {
+            guard var carry = Hexadecimal.value(lowercase: character) else { return nil }
+            for index in digits.indices {
+                let value = digits[index] * 16 + carry
+                digits[index] = value % 10
+                carry = value / 10
+            }
+            while carry > 0 {
+                digits.append(carry % 10)
+                carry /= 10
+            }
+        }
+        self.hexadecimal = hexadecimal
+        decimal = digits.reversed().map { "\($0)" }.joined()
+    }
 }
 
 /// Google's list of attestation keys that are revoked or suspended: the JSON object of

@@ -71,7 +71,7 @@ struct KeyAttestationExamination {
         app = verifier.apps.first { package?.isNamed($0.package) == true } ?? verifier.apps[0]
     }
 
-    private static func read(
+    static func read(
         _ encodings: [[UInt8]], _ library: LibraryContext
     ) throws(KeyAttestationFault) -> [Certificate] {
         guard (2...longestChain).contains(encodings.count) else { throw .certificateCount(encodings.count) }
@@ -87,7 +87,7 @@ struct KeyAttestationExamination {
         return chain
     }
 
-    private static func describe(_ leaf: Certificate) throws(KeyAttestationFault) -> KeyDescription {
+    static func describe(_ leaf: Certificate) throws(KeyAttestationFault) -> KeyDescription {
         let values = leaf.extensionValues(KeyDescription.identifier)
         guard values.count == 1 else { throw .keyDescriptionCount(values.count) }
         let value = values[0]
@@ -341,19 +341,13 @@ extension KeyAttestationExamination {
         return root.bootState == .verified ? nil : .bootState(root.bootState)
     }
 
-    /// Patch levels of vendor and boot have a day, except on some phones. Older phones do not state them.
     private func checkPatchLevels() throws(KeyAttestationFault) -> Outcome {
         guard let hardware = description?.hardwareEnforced else { return .notReached }
-        guard let minimum = app.minimumPatchLevel else { return .notDemanded(nil) }
-        guard hardware.number(.osPatchLevel) != nil else { throw .patchLevelMissing }
-        for (tag, component) in [
-            (AuthorizationList.Tag.osPatchLevel, KeyAttestationFault.PatchComponent.system),
-            (.vendorPatchLevel, .vendor), (.bootPatchLevel, .boot),
-        ] {
-            guard let level = hardware.number(tag) else { continue }
-            let month = level >= 10_000_000 ? level / 100 : level
-            guard month >= minimum else { throw .patchLevelTooOld(component) }
-        }
+        guard app.minimumPatchLevel != nil else { return .notDemanded(nil) }
+        let fault = app.patchLevelFault(
+            system: hardware.number(.osPatchLevel), vendor: hardware.number(.vendorPatchLevel),
+            boot: hardware.number(.bootPatchLevel))
+        if let fault { throw fault }
         return .passed
     }
 }

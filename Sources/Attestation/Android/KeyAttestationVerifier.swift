@@ -45,6 +45,19 @@ public struct KeyAttestationVerifier {
         self.library = library
     }
 
+    /// Returns the package that a chain names, which decides on the rules for it. Nothing is verified.
+    ///
+    /// - Throws: if the chain cannot be read, or its leaf does not name one package.
+    public static func package(
+        namedBy chain: [[UInt8]], _ library: LibraryContext
+    ) throws(KeyAttestationFault) -> String {
+        let certificates = try KeyAttestationExamination.read(chain, library)
+        let description = try KeyAttestationExamination.describe(certificates[0])
+        guard let application = description.softwareEnforced.application else { throw .applicationMissing }
+        guard application.packages.count == 1 else { throw .packageCount(application.packages.count) }
+        return application.packages[0].name
+    }
+
     /// Performs the checks in the order of `KeyAttestationStep` until one fails.
     ///
     /// - Parameters:

@@ -33,6 +33,13 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case admission(AdmissionFault)
     // Hardware key.
     case attestation(AttestationFault)
+    case keyAttestation(KeyAttestationFault)
+    /// The attested key is not the one to be bound.
+    case certificateKeyMismatch
+    /// A certificate that vouches for the hardware key was revoked after its attestation.
+    case attestationRevoked
+    /// The signature of an Android phone's hardware key is invalid.
+    case hardwareSignature
     case assertion(AssertionFault)
     /// A valid assertion states something about the app that is not permitted.
     case extensions(ExtensionFault)
@@ -78,11 +85,13 @@ extension EnrolmentFault {
         case .admission(.checkFailed): .server
         case .admission: .invalidRequest
         case .attestation(let fault): fault.enrolmentError
+        case .keyAttestation(let fault): fault.enrolmentError
+        case .certificateKeyMismatch, .hardwareSignature: .invalidRequest
         case .assertion(let fault): fault.enrolmentError
         case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
-        case .riskTooHigh, .extensions, .extensionWithheld: .integrityCheck
+        case .riskTooHigh, .extensions, .extensionWithheld, .attestationRevoked: .integrityCheck
         case .systemOutdated: .osOutdated
         case .instanceUnknown: .notFound
         case .storeUnavailable: .temporarilyUnavailable
@@ -96,6 +105,7 @@ extension EnrolmentFault {
         switch self {
         case .approvalPending: 60
         case .storeUnavailable: 5
+        case .keyAttestation(.statusListMissing): KeyStatus.retryAfter
         default: nil
         }
     }
@@ -121,6 +131,10 @@ extension EnrolmentFault {
         case .tokenSignature: "the JWT's signature does not verify with cnf.jwk"
         case .admission(let fault): "\(fault.reason)"
         case .attestation(let fault): fault.reason
+        case .keyAttestation(let fault): fault.reason
+        case .certificateKeyMismatch: "mtls_key_attestation is of another key than cnf.jwk"
+        case .attestationRevoked: "a key that vouches for the hardware key is revoked"
+        case .hardwareSignature: "hardware_signature does not verify with the hardware key"
         case .assertion(let fault): "\(fault.reason)"
         case .extensions(let fault): fault.reason
         case .extensionWithheld: "an extension is absent that the key shows at the same time"
@@ -128,8 +142,8 @@ extension EnrolmentFault {
         case .instanceKnown: "the hardware key is already registered"
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
-        case .counterSpent: "the assertion was used before"
-        case .counterLate: "the assertion is older than one that was used: make a new one"
+        case .counterSpent: "the counter was used before"
+        case .counterLate: "the counter is lower than one that was used: make a new proof"
         case .keyRefused: "the new key cannot be bound to this app instance"
         case .keysExhausted: "the app instance has bound too many keys: initialize one with a new hardware key"
         case .approvalPending: "an operator must approve the app instance: try again later with a new nonce"
@@ -138,6 +152,15 @@ extension EnrolmentFault {
         case .systemOutdated: "the system version that was attested is below the minimum"
         case .storeUnavailable: "the registry is not available"
         case .checkFailed: "a check could not be completed"
+        }
+    }
+
+    /// The step of the attestation's verification that has failed. Nil if the fault is elsewhere.
+    var step: String? {
+        switch self {
+        case .attestation(let fault): fault.step.rawValue
+        case .keyAttestation(let fault): fault.step.rawValue
+        default: nil
         }
     }
 
@@ -153,6 +176,14 @@ extension LibraryContext {
     /// Returns SHA-256 of both texts in a row.
     func digest(of first: [UInt8], _ second: [UInt8] = []) throws(EnrolmentFault) -> Digest256 {
         try EnrolmentFault.checking { () throws(CryptographyError) in try sha256(of: first.span, second.span) }
+    }
+
+    /// Returns the hardware key of a device.
+    func key(of device: Device) throws(EnrolmentFault) -> P256VerificationKey {
+        let point = device.identity.point.bytes
+        return try EnrolmentFault.checking { () throws(CryptographyError) in
+            try P256VerificationKey(point: point.span, self)
+        }
     }
 
     /// Returns the key id of a key.
@@ -190,6 +221,24 @@ extension AttestationFault {
             .credentialIDMismatch, .coseKeyKind, .coseKeyMismatch, .nonceExtensionCount, .nonceExtensionForm,
             .nonceMismatch, .platformForm, .leafIsAuthority, .intermediateIsNoAuthority, .outsideValidity, .untrusted,
             .receiptMissing, .receipt:
+            .invalidRequest
+        }
+    }
+}
+
+extension KeyAttestationFault {
+    /// The error code, by the same rules.
+    fileprivate var enrolmentError: EnrolmentError {
+        switch self {
+        case .checkFailed: .server
+        case .statusListMissing: .temporarilyUnavailable
+        case .certificateCount, .certificateTooLong, .certificateUnreadable, .keyDescriptionForm: .validation
+        case .securityLevelTooLow, .versionTooLow, .bootloaderUnlocked, .bootState, .revoked: .integrityCheck
+        case .patchLevelMissing, .patchLevelTooOld: .osOutdated
+        case .virtualMachine, .rootUnknown, .issuerMismatch, .signatureInvalid, .provisioningUnknown, .chainLength,
+            .outsideValidity, .keyDescriptionCount, .keyDescriptionAbove, .securityLevelsDiffer, .securityLevelOfChain,
+            .leafKey, .authorization, .challengeMismatch, .applicationMissing, .packageCount, .packageMismatch,
+            .signingCertificateMismatch:
             .invalidRequest
         }
     }

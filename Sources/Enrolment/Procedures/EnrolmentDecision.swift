@@ -46,6 +46,7 @@ extension EnrolmentDecision: CustomStringConvertible {
         if let app { text += " app=\(app)" }
         if omitted > 0 { text += " omitted=\(omitted)" }
         if case .refused(let fault) = outcome {
+            if let step = fault.step { text += " step=\(step)" }
             text += ": \(fault.reason)"
             if case .checkFailed(let error) = fault { text += " (\(error))" }
         }

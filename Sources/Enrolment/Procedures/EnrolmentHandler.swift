@@ -47,7 +47,7 @@ final class EnrolmentHandler {
         var subject = EnrolmentSubject()
         let request: InstanceRegistration
         do throws(EnrolmentFault) {
-            request = try rules.initialization(content, now: WallClock.seconds, &subject)
+            request = try rules.initialization(content, shared.keyStatus, now: WallClock.seconds, &subject)
         } catch {
             countAttestation(subject)
             return refuse(.initialization, subject, error, reply)
@@ -93,12 +93,13 @@ final class EnrolmentHandler {
         } catch {
             return refuse(.keyBinding, subject, error, reply)
         }
-        registryRequests.perform(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
+        registryRequests.perform(.show(DeviceSelector(shown.binding.hardwareKey))) { [self, subject] result in
             var subject = subject
             do throws(EnrolmentFault) {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
-                let planned = try rules.planCertificate(now: WallClock.seconds)
-                let command = try rules.command(shown, planned, of: details, &subject)
+                let now = WallClock.seconds
+                let planned = try rules.planCertificate(now: now)
+                let command = try rules.command(shown, planned, of: details, shared.keyStatus, now: now, &subject)
                 bind(shown, planned, by: command, subject, reply)
             } catch {
                 refuse(.keyBinding, subject, error, reply)
@@ -115,7 +116,7 @@ final class EnrolmentHandler {
                 let what = try Self.bound(try result.get())
                 // The binding is durable. If issuing fails or the certificate is lost, the phone binds the same key
                 // again and gets another. It then uses a new nonce and a new assertion.
-                let issued = try rules.issue(planned, for: shown.binding)
+                let issued = try rules.issue(planned, for: shown.binding, device: command.hardwareKey)
                 shared.count { $0.certificatesIssued += 1 }
                 decided(.keyBinding, subject, .granted(what, serial: issued.serial))
                 reply.send(.bound(issued))
@@ -148,5 +149,14 @@ final class EnrolmentHandler {
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome
     ) {
         audit.decided(endpoint, subject, outcome, now: WallClock.seconds)
+    }
+}
+
+extension DeviceSelector {
+    fileprivate init(_ name: HardwareKeyName) {
+        switch name {
+        case .keyID(let keyID): self = .hardwareKey(keyID)
+        case .tag(let tag): self = .tag(tag)
+        }
     }
 }

@@ -160,13 +160,13 @@ final class ReceiptRefresher {
         guard let receipt = device.attestation?.receipt else { return }
         let identity = device.device.identity
         let service = services.firstIndex(for: identity.environment)
-        guard let service, let app = try? rules.app(of: identity).0 else {
+        guard let service, let assessment = rules.receipts(of: identity) else {
             return record(device, receipt, .unasked, .unasked, times: nil)
         }
-        switch app.receipts.examine(receipt, of: identity, now: now) {
+        switch assessment.examine(receipt, of: identity, now: now) {
         case .exchangeable(let times):
             let work = ReceiptWork(
-                device: device, receipt: receipt, times: times, assessment: app.receipts, service: service,
+                device: device, receipt: receipt, times: times, assessment: assessment, service: service,
                 claimEnd: end)
             if isRunning { waiting.append(work) } else { release(work) }
         case .waiting(let times, _): record(device, receipt, .waiting, .waiting, times: times)
@@ -247,7 +247,7 @@ extension ReceiptRefresher {
                 throw .receipt(.tooLong)
             }
             count(.refreshed)
-            let highest = try? rules.app(of: work.device.device.identity).0.settings.maximumRisk
+            let highest = try? rules.app(of: work.device.device.identity).settings.maximumRisk
             let isAbove = highest.flatMap { highest in fields.riskMetric.map { $0 > highest } } ?? false
             notify(
                 isAbove ? .warning : .info, "refreshed", work.device, risk: fields.riskMetric,

@@ -1,32 +1,49 @@
 public import Attestation
 public import Cryptography
 internal import Encoding
+internal import Registry
 public import Vocabulary
+
+/// What a phone sends to have its hardware key registered. Nothing was verified.
+public enum HardwareKeyAttestation: Equatable, Sendable {
+    /// Apple's attestation in CBOR, of the key with this id.
+    case apple([UInt8], KeyID)
+    /// Android's certificates in DER, leaf first, and the app's name for the device.
+    case android([[UInt8]], tag: [UInt8])
+}
+
+/// An attestation with the client data to which it must be bound.
+public enum HardwareKeyEvidence: Sendable {
+    case apple(AttestationEvidence)
+    case android(KeyAttestationEvidence, tag: [UInt8])
+}
 
 /// The parsed content of `POST /instance-initialization`. Nothing was verified.
 public struct InstanceInitialization: Equatable, Sendable {
     public let nonce: IssuedNonce
-    /// The hardware key's key id, which `hardware_key_tag` encodes.
-    public let keyID: KeyID
-    /// The attestation in CBOR.
-    public let attestation: [UInt8]
-    /// The uncompressed point of `keypair_mTLS`, 65 bytes and on the curve. Only in the form `dsr`.
+    public let attestation: HardwareKeyAttestation
+    /// The uncompressed point of `keypair_mTLS`, 65 bytes and on the curve. Only from iPhones, in the form `dsr`.
     public let mtlsPublicKey: [UInt8]?
     /// The text of `hardware_key_tag` as received.
     let tag: [UInt8]
 
     /// Parses the content.
     ///
-    /// - Parameter content: JSON with unique members: `nonce`, `hardware_key_tag`, `key_attestation`, and in the form
-    ///   `dsr` also `mtls_public_key`.
+    /// - Parameter content: JSON with unique members: `nonce`, `hardware_key_tag`, `key_attestation`, and from iPhones
+    ///   in the form `dsr` also `mtls_public_key`.
     public init(_ content: [UInt8], _ library: LibraryContext) throws(EnrolmentFault) {
         let body = try JSONObject(content: content)
         guard body.hasOnly([.nonce, .hardwareKeyTag, .keyAttestation, .mtlsPublicKey]) else { throw .memberUnknown }
         for member in [RequestMember.nonce, .hardwareKeyTag, .keyAttestation] { _ = try body.required(member) }
         nonce = try body.nonce()
-        keyID = try body.hardwareKeyID()
         tag = try body.text(.hardwareKeyTag)
-        attestation = try body.bytes(.keyAttestation, 1...AttestationObject.lengthLimit)
+        if case .array = try body.required(.keyAttestation) {
+            let name = try body.bytes(.hardwareKeyTag, AttestationRecord.tagLengths)
+            attestation = .android(try body.certificates(.keyAttestation), tag: name)
+        } else {
+            let keyID = try body.hardwareKeyID()
+            attestation = .apple(try body.bytes(.keyAttestation, 1...AttestationObject.lengthLimit), keyID)
+        }
         mtlsPublicKey = try Self.point(body, library)
     }
 
@@ -37,42 +54,59 @@ public struct InstanceInitialization: Equatable, Sendable {
         return point
     }
 
-    /// Returns the input of `AttestationVerifier`. Its verdict covers the nonce only if the attestation's app is
+    /// Returns the input of the platform's verifier. Its verdict covers the nonce only if the attestation's app is
     /// configured for this form.
     public func evidence(
         _ form: ClientDataFormat, _ library: LibraryContext
-    ) throws(EnrolmentFault) -> AttestationEvidence {
+    ) throws(EnrolmentFault) -> HardwareKeyEvidence {
         let hash = try clientDataHash(form, library)
-        return AttestationEvidence(attestation: attestation, clientDataHash: hash.bytes, keyID: keyID)
+        switch attestation {
+        case .apple(let object, let keyID):
+            return .apple(AttestationEvidence(attestation: object, clientDataHash: hash, keyID: keyID))
+        case .android(let chain, let tag):
+            return .android(KeyAttestationEvidence(certificates: chain, clientDataHash: hash), tag: tag)
+        }
     }
 }
 
-/// The form of an app's argument to `attestKey(_:clientDataHash:)` at initialization, configured for each app.
+/// The form of an app's argument to `attestKey(_:clientDataHash:)` or `setAttestationChallenge` at initialization,
+/// configured for each app.
 public enum ClientDataFormat: String, Sendable, CaseIterable {
     /// SHA-256(UTF-8(nonce) || UTF-8(hardware key tag)).
     case nonceAndTag = "nonce-and-tag"
-    /// SHA-256(UTF-8(nonce)), as in deployed wallets.
+    /// As in deployed wallets: SHA-256(UTF-8(nonce)) on iOS, UTF-8(nonce) itself on Android.
     case nonce
-    /// gematik's form: SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of `keypair_mTLS`)). The nonce
-    /// bytes are the decoded nonce. The attestation is also for that key, which must be bound first.
+    /// gematik's form. The nonce bytes are the decoded nonce. The attestation is also for `keypair_mTLS`, which must be
+    /// bound first.
+    ///
+    /// On iOS: SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of `keypair_mTLS`)). On Android the attested
+    /// key is `keypair_mTLS` itself: SHA-256(nonce bytes || "KEYPAIR_MTLS").
     case dsr
 }
 
 extension InstanceInitialization {
-    /// Returns the expected client data hash of the attestation.
+    /// Returns the expected client data of the attestation: a SHA-256, except in Android's form `nonce`.
     ///
-    /// - Throws: `memberMissing` if `mtls_public_key` is missing in the form `dsr`. `memberUnknown` if it is sent in
-    ///   another form, which would not cover it.
+    /// - Throws: `memberMissing` if `mtls_public_key` is missing in an iPhone's form `dsr`. `memberUnknown` if it is sent
+    ///   otherwise, which would not cover it.
     public func clientDataHash(
         _ form: ClientDataFormat, _ library: LibraryContext
-    ) throws(EnrolmentFault) -> Digest256 {
+    ) throws(EnrolmentFault) -> [UInt8] {
+        if case .android = attestation {
+            guard mtlsPublicKey == nil else { throw .memberUnknown }
+            switch form {
+            case .nonceAndTag: return try library.digest(of: nonce.text, tag).bytes
+            case .nonce: return nonce.text
+            case .dsr: return try library.digest(of: nonce.bytes, Array("KEYPAIR_MTLS".utf8)).bytes
+            }
+        }
         switch (form, mtlsPublicKey) {
-        case (.nonceAndTag, nil): return try library.digest(of: nonce.text, tag)
-        case (.nonce, nil): return try library.digest(of: nonce.text)
+        case (.nonceAndTag, nil): return try library.digest(of: nonce.text, tag).bytes
+        case (.nonce, nil): return try library.digest(of: nonce.text).bytes
         case (.dsr, let point?):
             let integrity = try library.digest(of: nonce.bytes, Array("INTEGRITY".utf8))
             let key = try library.digest(of: point)
-            return try library.digest(of: integrity.bytes, key.bytes)
+            return try library.digest(of: integrity.bytes, key.bytes).bytes
         case (.dsr, nil): throw .memberMissing(.mtlsPublicKey)
         case (.nonceAndTag, _?), (.nonce, _?): throw .memberUnknown
         }

@@ -1,49 +1,86 @@
 public import Attestation
 public import Cryptography
 internal import Encoding
+internal import Registry
 public import Vocabulary
+
+/// How the hardware key of the device vouches for the new key.
+public enum HardwareProof: Equatable, Sendable {
+    /// An iPhone's assertion, which has the counter within.
+    case assertion(AssertionParts)
+    /// An Android phone's ECDSA signature in DER, the counter, and the attestation of the new key, if it was sent: its
+    /// certificates in DER, leaf first.
+    case signature([UInt8], counter: UInt32, mtlsKeyAttestation: [[UInt8]]?)
+}
+
+/// The name by which the device that binds is found.
+public enum HardwareKeyName: Equatable, Sendable {
+    /// An iPhone's tag.
+    case keyID(KeyID)
+    /// An Android app's tag.
+    case tag([UInt8])
+}
 
 /// The content of a verified key-binding token. Only `KeyBindingVerifier` creates one.
 ///
-/// It still remains to check that the nonce is valid and unused, and that the device exists and is not revoked.
-/// `verifyProof` must succeed, the counter must be unspent, and the key must never have had another device.
+/// It still remains to check that the nonce is valid and unused, and that the device exists and is not revoked. Its
+/// hardware key must vouch for the client data, the counter must be unspent, and the key must never have had another
+/// device.
 public struct KeyBinding: Equatable, Sendable {
     public let nonce: IssuedNonce
-    /// The hardware key of the device that binds.
-    public let hardwareKeyID: KeyID
+    /// The device that binds.
+    public let hardwareKey: HardwareKeyName
+    /// The text of `hardware_key_tag` as received.
+    let tag: [UInt8]
     /// The key to bind, `keypair_mTLS`: the uncompressed point, 65 bytes and on the curve.
     public let point: [UInt8]
     /// The key id of that key.
     public let keyID: KeyID
     /// The JWK thumbprint of that key, with SHA-256 in base64url (RFC 7638).
     public let thumbprint: String
-    /// The hardware key's assertion.
-    public let proof: AssertionParts
+    public let proof: HardwareProof
     /// The admission, if a token was required and sent.
     public let admission: Admission?
 
-    /// The bytes that the hardware key signs, in this order and without white space. Both values are base64url.
+    /// The bytes that the hardware key signs, in this order and without white space. Both texts are base64url. Android's
+    /// have the counter too.
     public var clientData: [UInt8] {
-        Array(#"{"nonce":""#.utf8) + nonce.text + Array(#"","jwk_thumbprint":""#.utf8) + Array(thumbprint.utf8)
-            + Array(#""}"#.utf8)
+        var counter = ""
+        if case .signature(_, let value, _) = proof { counter = #","counter":\#(value)"# }
+        return Array(#"{"nonce":""#.utf8) + nonce.text + Array(#"","jwk_thumbprint":"\#(thumbprint)"\#(counter)}"#.utf8)
     }
 
-    /// Verifies that the hardware key vouches for this key and this nonce.
+    /// Verifies that an iPhone's hardware key vouches for this key and this nonce.
     ///
     /// - Parameters:
-    ///   - key: The hardware key registered under `hardwareKeyID`.
+    ///   - key: The hardware key of the device.
     ///   - rpIDHash: SHA-256 of the id of the device's app, 32 bytes.
-    public func verifyProof(
+    public func verifyAssertion(
         key: P256VerificationKey, rpIDHash: Span<UInt8>, _ library: LibraryContext
     ) throws(EnrolmentFault) -> VerifiedAssertion {
+        guard case .assertion(let parts) = proof else { throw .memberMissing(.keyAttestation) }
+        let assertion = parts.assertion
         let hash = try library.digest(of: clientData)
-        let assertion = proof.assertion
         do throws(AssertionFault) {
             return try AssertionVerifier.verify(
                 assertion.span, clientDataHash: hash.span, key: key, rpIDHash: rpIDHash, digests: library)
         } catch {
             throw .assertion(error)
         }
+    }
+
+    /// Verifies that an Android phone's hardware key vouches for this key, this nonce and the counter.
+    ///
+    /// - Parameter key: The hardware key of the device.
+    /// - Returns: the counter, and the attestation of the new key if it was sent.
+    public func verifySignature(
+        key: P256VerificationKey, _ library: LibraryContext
+    ) throws(EnrolmentFault) -> (counter: UInt32, mtlsKeyAttestation: [[UInt8]]?) {
+        guard case .signature(let signature, let counter, let chain) = proof else { throw .memberMissing(.counter) }
+        guard key.verify(digest: try library.digest(of: clientData), signature: signature.span) else {
+            throw .hardwareSignature
+        }
+        return (counter, chain)
     }
 }
 
@@ -85,7 +122,7 @@ public struct KeyBindingVerifier {
         try checkTimes(token, now)
         try checkSignature(token)
         return KeyBinding(
-            nonce: token.nonce, hardwareKeyID: token.hardwareKeyID, point: token.key.point,
+            nonce: token.nonce, hardwareKey: token.hardwareKey, tag: token.tag, point: token.key.point,
             keyID: try library.keyID(of: token.key.point), thumbprint: thumbprint, proof: token.proof,
             admission: try admission(token, thumbprint, now))
     }
@@ -153,8 +190,9 @@ private struct ReceivedKeyBindingToken {
     /// The signing key: `cnf.jwk`.
     let key: PublicJWK
     let nonce: IssuedNonce
-    let hardwareKeyID: KeyID
-    let proof: AssertionParts
+    let hardwareKey: HardwareKeyName
+    let tag: [UInt8]
+    let proof: HardwareProof
     /// The admission token, which was not parsed.
     let admissionToken: [UInt8]?
 
@@ -171,13 +209,15 @@ private struct ReceivedKeyBindingToken {
         jws = try Self.token(try body.text(.assertion))
         let header = jws.header
         let claims = jws.payload
+        // Only the form: the device that is found decides on the platform.
+        let isAndroid = claims[RequestMember.counter.rawValue] != nil
         try Self.check(header, has: [.algorithm, .keyID, .type])
         try Self.check(
             claims,
             has: [
-                .issuer, .audience, .issuedAt, .expiry, .nonce, .hardwareKeyTag, .hardwareSignature, .keyAttestation,
-                .confirmation,
-            ], and: .admissionToken)
+                .issuer, .audience, .issuedAt, .expiry, .nonce, .hardwareKeyTag, .hardwareSignature, .confirmation,
+                isAndroid ? .counter : .keyAttestation,
+            ], and: isAndroid ? [.admissionToken, .mtlsKeyAttestation] : [.admissionToken])
         algorithm = try header.required(.algorithm)
         keyID = try header.required(.keyID)
         type = try header.required(.type)
@@ -186,13 +226,33 @@ private struct ReceivedKeyBindingToken {
         issuedAt = try claims.required(.issuedAt)
         expiry = try claims.required(.expiry)
         nonce = try claims.nonce()
-        hardwareKeyID = try claims.hardwareKeyID()
-        proof = AssertionParts(
-            signature: try claims.bytes(.hardwareSignature, Self.signatureLengths),
-            authenticatorData: try claims.bytes(.keyAttestation, Self.authenticatorDataLengths))
+        tag = try claims.text(.hardwareKeyTag)
+        let signature = try claims.bytes(.hardwareSignature, Self.signatureLengths)
+        if isAndroid {
+            hardwareKey = .tag(try claims.bytes(.hardwareKeyTag, AttestationRecord.tagLengths))
+            proof = .signature(
+                signature, counter: try Self.counter(claims), mtlsKeyAttestation: try Self.attestation(claims))
+        } else {
+            hardwareKey = .keyID(try claims.hardwareKeyID())
+            proof = .assertion(
+                AssertionParts(
+                    signature: signature,
+                    authenticatorData: try claims.bytes(.keyAttestation, Self.authenticatorDataLengths)))
+        }
         let hasAdmission = claims[RequestMember.admissionToken.rawValue] != nil
         admissionToken = hasAdmission ? try claims.text(.admissionToken) : nil
         key = try Self.key(try claims.required(.confirmation))
+    }
+
+    private static func counter(_ claims: JSONObject) throws(EnrolmentFault) -> UInt32 {
+        guard let number = try claims.required(.counter).integer, let counter = UInt32(exactly: number), counter > 0
+        else { throw .valueFormat(.counter) }
+        return counter
+    }
+
+    private static func attestation(_ claims: JSONObject) throws(EnrolmentFault) -> [[UInt8]]? {
+        guard claims[RequestMember.mtlsKeyAttestation.rawValue] != nil else { return nil }
+        return try claims.certificates(.mtlsKeyAttestation)
     }
 
     private static func token(_ text: [UInt8]) throws(EnrolmentFault) -> CompactJWS {
@@ -206,10 +266,10 @@ private struct ReceivedKeyBindingToken {
 
     /// Checks the members. Missing ones are reported first, so that a client with a misspelt name learns which it is.
     private static func check(
-        _ object: JSONObject, has members: [RequestMember], and optional: RequestMember? = nil
+        _ object: JSONObject, has members: [RequestMember], and optional: [RequestMember] = []
     ) throws(EnrolmentFault) {
         for member in members { _ = try object.required(member) }
-        guard object.hasOnly(members + (optional.map { [$0] } ?? [])) else { throw .tokenMembers }
+        guard object.hasOnly(members + optional) else { throw .tokenMembers }
     }
 
     private static func key(_ confirmation: JSONValue) throws(EnrolmentFault) -> PublicJWK {

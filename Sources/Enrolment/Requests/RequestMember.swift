@@ -9,6 +9,7 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case hardwareKeyTag = "hardware_key_tag"
     case keyAttestation = "key_attestation"
     case mtlsPublicKey = "mtls_public_key"
+    case mtlsKeyAttestation = "mtls_key_attestation"
     // Key binding.
     case assertion
     case algorithm = "alg"
@@ -19,6 +20,7 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case issuedAt = "iat"
     case expiry = "exp"
     case hardwareSignature = "hardware_signature"
+    case counter
     case confirmation = "cnf"
     case jwk
     case admissionToken = "admission_token"
@@ -29,6 +31,8 @@ public enum RequestContent {
     /// Length limit in bytes. It has room for the longest attestation in base64url with the other members, or for the
     /// longest token.
     public static let lengthLimit = 64 << 10
+    /// Limit of certificates in a chain. The verifier accepts fewer, and its refusal names the number.
+    static let certificateLimit = 16
 }
 
 extension JSONObject {
@@ -67,11 +71,25 @@ extension JSONObject {
         return bytes
     }
 
-    /// Returns the key id under which a hardware key is registered. On iOS it is the tag.
+    /// Returns the key id under which the hardware key of an iPhone is registered, which is its tag.
     func hardwareKeyID() throws(EnrolmentFault) -> KeyID {
         let bytes = try bytes(.hardwareKeyTag, 32...32)
         guard let keyID = KeyID(digest: bytes.span) else { throw .valueFormat(.hardwareKeyTag) }
         return keyID
+    }
+
+    /// Returns the certificates of a member, in DER, leaf first.
+    func certificates(_ member: RequestMember) throws(EnrolmentFault) -> [[UInt8]] {
+        guard case .array(let elements) = try required(member), elements.count <= RequestContent.certificateLimit
+        else { throw .valueFormat(member) }
+        var certificates: [[UInt8]] = []
+        for element in elements {
+            guard let text = element.text, let certificate = Base64URL.decode(text.span) else {
+                throw .valueFormat(member)
+            }
+            certificates.append(certificate)
+        }
+        return certificates
     }
 
     func hasOnly(_ members: [RequestMember]) -> Bool { hasOnly(members.map(\.rawValue)) }

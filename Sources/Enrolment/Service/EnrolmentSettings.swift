@@ -41,26 +41,42 @@ public struct EnrolmentSettings: Sendable {
 
     /// An app whose phones may enrol.
     public struct App: Sendable {
+        /// The platform with the requirements for its attestations, with the same id.
+        public enum Kind: Sendable {
+            /// - maximumRisk: Limit of a receipt's risk metric, if it states one. Nil permits all.
+            case apple(AttestedApp, maximumRisk: UInt32?)
+            /// - attestsCertificateKey: Whether the certificate's key must be attested at each key binding.
+            case android(AndroidApp, attestsCertificateKey: Bool)
+        }
+
         public var id: AppID
-        /// The requirements for its attestations, with the same id.
-        public var attested: AttestedApp
+        public var kind: Kind
         public var form: ClientDataFormat
         /// The root of its simulators' attestations in PEM. Nil if it is not an app of a simulator.
         public var simulatorRoot: [UInt8]?
-        /// Limit of a receipt's risk metric, if it states one. Nil permits all.
-        public var maximumRisk: UInt32?
         public var counters: CounterMode
 
         public init(
-            id: AppID, attested: AttestedApp, form: ClientDataFormat = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
-            maximumRisk: UInt32? = nil, counters: CounterMode
+            id: AppID, kind: Kind, form: ClientDataFormat = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
+            counters: CounterMode
         ) {
             self.id = id
-            self.attested = attested
+            self.kind = kind
             self.form = form
             self.simulatorRoot = simulatorRoot
-            self.maximumRisk = maximumRisk
             self.counters = counters
+        }
+
+        var environment: AttestationEnvironment {
+            switch kind {
+            case .apple(let app, _): AttestationEnvironment(app.environment)
+            case .android(let app, _): AttestationEnvironment(app.environment)
+            }
+        }
+
+        /// Limit of a receipt's risk metric. Nil if there is none.
+        var maximumRisk: UInt32? {
+            if case .apple(_, let maximumRisk) = kind { maximumRisk } else { nil }
         }
     }
 

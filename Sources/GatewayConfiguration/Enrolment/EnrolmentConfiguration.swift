@@ -165,7 +165,8 @@ enum EnrolmentReferences {
         }
     }
 
-    /// Refuses an app of simulated phones without a root. No root of Apple's signs their statements.
+    /// Refuses an app whose attestations cannot be judged: of simulated phones without a root, because none of Apple's
+    /// or Google's signs their statements, and of Android without the app's signers.
     ///
     /// - Parameters:
     ///   - apps: the apps.
@@ -179,8 +180,15 @@ enum EnrolmentReferences {
             guard let item = root["apps"]?.elements[index] else { continue }
             reading.refuse(
                 item.place(of: "environment"),
-                "devices of the app `\(app.id)` cannot enrol: Apple's root does not attest software phones",
+                "devices of the app `\(app.id)` cannot enrol: no known root attests software phones",
                 expected: "`attestation_root`, the certificate of the simulated authority")
+        }
+        for (index, app) in apps.enumerated() where app.id.isAndroid && app.signingCertificates == nil {
+            guard let item = root["apps"]?.elements[index] else { continue }
+            reading.refuse(
+                item.place(of: "id"),
+                "devices of the app `\(app.id)` cannot enrol: anyone can sign an app of this name",
+                expected: "`signing_certificates`, as `apksigner verify --print-certs` prints them")
         }
     }
 

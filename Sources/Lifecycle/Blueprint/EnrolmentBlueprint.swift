@@ -57,10 +57,7 @@ struct EnrolmentBlueprint: Sendable {
     /// anything starts.
     init(_ enrolment: EnrolmentConfiguration, _ configuration: Configuration) throws(StartupError) {
         name = enrolment.address.description
-        // The service verifies Apple's attestations only. Without this, a software phone could register a device of an
-        // Android app with one.
-        let enrollable = configuration.apps.filter { !$0.id.isAndroid }
-        apps = enrollable.map(\.id)
+        apps = configuration.apps.map(\.id)
         do {
             address = try SocketAddress(name)
             let library = try LibraryContext()
@@ -85,7 +82,7 @@ struct EnrolmentBlueprint: Sendable {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
             }
             settings = EnrolmentSettings(
-                listeners: [listener], provider: provider, apps: try enrollable.map(Self.app),
+                listeners: [listener], provider: provider, apps: try configuration.apps.map(Self.app),
                 admission: admission, authority: authority, secrets: Self.noSecrets)
             settings.certificateLifetime = enrolment.certificateLife.components.seconds
             settings.rotationOverlap = enrolment.rotationOverlap.components.seconds
@@ -171,13 +168,30 @@ struct EnrolmentBlueprint: Sendable {
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
         let setting = try AdmittedApps.Setting(app)
         return EnrolmentSettings.App(
-            id: app.id,
-            attested: AttestedApp(
-                id: app.id.description, environment: environment(app.environment),
-                platforms: Set(app.platforms.flatMap(platforms)),
-                extensions: setting.extensions, demandsReceipt: app.receipt != .optional),
+            id: app.id, kind: app.id.package.map { android($0, app) } ?? apple(app, setting),
             form: form(app.clientData), simulatorRoot: try app.rootPath.map { try FileContents.read($0) },
-            maximumRisk: setting.maximumRisk, counters: setting.counters)
+            counters: setting.counters)
+    }
+
+    private static func apple(
+        _ app: AppConfiguration, _ setting: AdmittedApps.Setting
+    ) -> EnrolmentSettings.App.Kind {
+        let attested = AttestedApp(
+            id: app.id.description, environment: environment(app.environment),
+            platforms: Set(app.platforms.flatMap(platforms)),
+            extensions: setting.extensions, demandsReceipt: app.receipt != .optional)
+        return .apple(attested, maximumRisk: setting.maximumRisk)
+    }
+
+    private static func android(_ package: String, _ app: AppConfiguration) -> EnrolmentSettings.App.Kind {
+        let attested = AndroidApp(
+            package: package, environment: app.environment == .simulator ? .simulator : .production,
+            signingCertificates: (app.signingCertificates ?? []).map(\.digest),
+            securityLevel: app.securityLevel == .strongbox ? .strongBox : .trustedEnvironment,
+            minimumVersion: app.minimumVersionCode.map(UInt64.init), boot: app.boot == .any ? .any : .verified,
+            minimumPatchLevel: app.minimumPatchLevel.map { UInt64($0.number) },
+            allowsAttestKey: app.attestKey == .allow)
+        return .android(attested, attestsCertificateKey: app.certificateKey == .attested)
     }
 
     private static func environment(_ environment: AppConfiguration.Environment) -> AttestedApp.Environment {

@@ -1,4 +1,3 @@
-internal import Challenges
 package import Cryptography
 package import Encoding
 
@@ -60,7 +59,7 @@ package struct PublicJWK: Equatable, Sendable {
     /// The uncompressed point, 65 bytes. `P256VerificationKey` checks whether it is on the curve.
     package let point: [UInt8]
     /// The names of all members.
-    static let members = ["kty", "crv", "x", "y"]
+    package static let members = ["kty", "crv", "x", "y"]
     private let x: [UInt8]
     private let y: [UInt8]
 
@@ -91,7 +90,7 @@ package struct PublicJWK: Equatable, Sendable {
 }
 
 /// Times in tokens: seconds since 1970 (RFC 7519 section 2). Fractions are refused.
-enum NumericDate {
+package enum NumericDate {
     /// The permitted range, up to the year 9999.
-    static let range: ClosedRange<Int64> = 0...253_402_300_799
+    package static let range: ClosedRange<Int64> = 0...253_402_300_799
 }

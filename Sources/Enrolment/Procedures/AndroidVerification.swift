@@ -1,0 +1,169 @@
+internal import Attestation
+internal import Cryptography
+internal import Registry
+internal import Vocabulary
+
+/// The verification of Android phones for one app, with Key Attestation.
+struct AndroidVerification {
+    let id: AppID
+    let app: AndroidApp
+    /// Whether the certificate's key must be attested too.
+    let attestsCertificateKey: Bool
+    let verifier: KeyAttestationVerifier
+    let library: LibraryContext
+
+    func status(in record: KeyStatusRecord, now: Int64) -> KeyStatus { record.status(for: app.environment, at: now) }
+
+    // MARK: - Initialization
+
+    /// - Parameters:
+    ///   - tag: The app's name for the device.
+    ///   - isCertificateKey: Whether the hardware key is also the certificate's.
+    func attest(
+        _ evidence: KeyAttestationEvidence, tag: [UInt8], isCertificateKey: Bool, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> AttestedInstance {
+        let verified = try verify(evidence, status, now: now)
+        let digest = try library.digest(of: Array(evidence.certificates.joined()))
+        let version = verified.description.hardwareEnforced.number(.osVersion)
+        let record = AttestationRecord(
+            digest: Fingerprint(digest), certificateKey: isCertificateKey ? verified.keyID : nil,
+            systemVersion: version.flatMap(SystemVersion.init(android:)), tag: tag, phone: try phone(verified))
+        guard let record, let point = PublicPoint(verified.publicKey) else {
+            preconditionFailure("a verified key is an uncompressed point, and the tag was checked")
+        }
+        let identity = DeviceIdentity(
+            app: id, platform: .android, environment: AttestationEnvironment(app.environment),
+            hardwareKey: verified.keyID, point: point)
+        return AttestedInstance(identity: identity, record: record, shown: [])
+    }
+
+    private func verify(
+        _ evidence: KeyAttestationEvidence, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> VerifiedKeyAttestation {
+        do throws(KeyAttestationFault) {
+            return try verifier.verify(evidence, at: now, status.list)
+        } catch {
+            throw .keyAttestation(error)
+        }
+    }
+
+    private func phone(_ verified: VerifiedKeyAttestation) throws(EnrolmentFault) -> AttestedPhone {
+        let hardware = verified.description.hardwareEnforced
+        func level(_ tag: AuthorizationList.Tag) -> UInt32? { hardware.number(tag).flatMap { UInt32(exactly: $0) } }
+        guard let root = hardware.rootOfTrust,
+            let version = verified.description.softwareEnforced.application?.packages.first?.version,
+            let phone = AttestedPhone(
+                securityLevel: verified.description.attestationSecurityLevel == .strongBox
+                    ? .strongBox : .trustedEnvironment,
+                bootState: AttestedPhone.BootState(root.bootState), isLocked: root.isLocked,
+                bootKey: root.verifiedBootKey, patchLevel: level(.osPatchLevel),
+                vendorPatchLevel: level(.vendorPatchLevel), bootPatchLevel: level(.bootPatchLevel),
+                appVersion: Int64(clamping: version), serials: verified.serials.map(\.hexadecimal))
+        else { preconditionFailure("a verified attestation has a root of trust and an app") }
+        return phone
+    }
+
+    // MARK: - Key binding
+
+    /// Verifies that the device's hardware key vouches for the new key, and where it lives.
+    func verify(
+        _ binding: KeyBinding, of details: DeviceDetails, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> VerifiedBinding {
+        guard let list = status.list else { throw .keyAttestation(.statusListMissing) }
+        let (counter, chain) = try binding.verifySignature(key: try library.key(of: details.device), library)
+        let serials = (details.attestation?.phone?.serials ?? []).compactMap(AttestationSerial.init(hexadecimal:))
+        if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
+        var phone: AttestedPhone?
+        if let chain {
+            phone = try attested(binding, by: chain, status, now: now)
+        } else {
+            // In the form `dsr` the attested hardware key is also the certificate's.
+            guard !attestsCertificateKey || binding.keyID == details.device.identity.hardwareKey else {
+                throw .memberMissing(.mtlsKeyAttestation)
+            }
+            try judge(details.attestation?.phone)
+        }
+        return VerifiedBinding(counter: counter, shown: [], phone: phone)
+    }
+
+    /// Verifies the attestation of the certificate's key.
+    private func attested(
+        _ binding: KeyBinding, by chain: [[UInt8]], _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> AttestedPhone {
+        let hash = try library.digest(of: binding.nonce.text, binding.tag)
+        let evidence = KeyAttestationEvidence(certificates: chain, clientDataHash: hash.bytes)
+        let verified = try verify(evidence, status, now: now)
+        guard verified.publicKey == binding.point else { throw .certificateKeyMismatch }
+        return try phone(verified)
+    }
+
+    /// Judges what was attested earlier, because the demands may have been raised since.
+    private func judge(_ phone: AttestedPhone?) throws(EnrolmentFault) {
+        // A device that an operator has added was not attested.
+        guard let phone else { return }
+        if app.securityLevel == .strongBox, phone.securityLevel != .strongBox {
+            throw .keyAttestation(.securityLevelTooLow(.trustedEnvironment))
+        }
+        if app.boot == .verified {
+            guard phone.isLocked else { throw .keyAttestation(.bootloaderUnlocked) }
+            guard phone.bootState == .verified else { throw .keyAttestation(.bootState(phone.bootState.attested)) }
+        }
+        if let minimum = app.minimumVersion, phone.appVersion < Int64(clamping: minimum) {
+            throw .keyAttestation(.versionTooLow(UInt64(phone.appVersion)))
+        }
+        if let fault = app.patchLevelFault(
+            system: phone.patchLevel.map(UInt64.init), vendor: phone.vendorPatchLevel.map(UInt64.init),
+            boot: phone.bootPatchLevel.map(UInt64.init))
+        {
+            throw .keyAttestation(fault)
+        }
+    }
+}
+
+extension KeyStatus {
+    /// The list that is compared. Empty if none is demanded, nil if it is demanded and there is none.
+    fileprivate var list: AttestationStatusList? {
+        switch self {
+        case .notDemanded: AttestationStatusList(serials: [])
+        case .current(let list): list
+        case .missing, .stale: nil
+        }
+    }
+}
+
+extension AttestationEnvironment {
+    init(_ environment: AndroidApp.Environment) {
+        switch environment {
+        case .production: self = .production
+        case .simulator: self = .simulator
+        }
+    }
+}
+
+extension AttestedPhone.BootState {
+    fileprivate init(_ state: RootOfTrust.BootState) {
+        switch state {
+        case .verified: self = .verified
+        case .selfSigned: self = .selfSigned
+        case .unverified: self = .unverified
+        case .failed: self = .failed
+        }
+    }
+
+    fileprivate var attested: RootOfTrust.BootState {
+        switch self {
+        case .verified: .verified
+        case .selfSigned: .selfSigned
+        case .unverified: .unverified
+        case .failed: .failed
+        }
+    }
+}
+
+extension SystemVersion {
+    /// Converts KeyMint's number, such as 140000 for version 14.
+    fileprivate init?(android number: UInt64) {
+        guard number > 0, number < 10_000_000 else { return nil }
+        self.init("\(number / 10_000).\(number / 100 % 100).\(number % 100)")
+    }
+}

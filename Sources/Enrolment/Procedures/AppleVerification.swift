@@ -1,0 +1,138 @@
+internal import Attestation
+internal import Cryptography
+internal import Registry
+internal import Vocabulary
+
+/// The verification of iPhones for one app, with App Attest.
+struct AppleVerification {
+    /// Apple's roots.
+    struct Roots {
+        let attestations: TrustedRoot
+        let receipts: TrustedRoot
+
+        init(_ library: LibraryContext) throws(CryptographyError) {
+            attestations = try AppleRoots.appAttestation(library)
+            receipts = try AppleRoots.receipts(library)
+        }
+    }
+
+    let rpIDHash: Digest256
+    let receipts: ReceiptAssessment
+    private let id: AppID
+    private let app: AttestedApp
+    private let maximumRisk: UInt32?
+    private let verifier: AttestationVerifier
+    private let library: LibraryContext
+
+    /// - Parameter simulator: The root of software phones. Their attestations and receipts have one root, because Apple
+    ///   does not sign them.
+    init(
+        _ id: AppID, _ app: AttestedApp, _ maximumRisk: UInt32?, _ roots: Roots, simulator: Certificate?,
+        _ library: LibraryContext
+    ) throws {
+        let simulator = try simulator.map { try TrustedRoot($0, library) }
+        let all = AttestationVerifier.Roots(
+            apple: roots.attestations, simulator: simulator, receipts: simulator ?? roots.receipts)
+        self.id = id
+        self.app = app
+        self.maximumRisk = maximumRisk
+        self.library = library
+        verifier = try AttestationVerifier(apps: [app], roots: all, library)
+        receipts = ReceiptAssessment(appID: app.id, verifier: ReceiptVerifier(root: all.receipts, library))
+        let text = Array(app.id.utf8)
+        rpIDHash = try library.sha256(of: text.span)
+    }
+
+    // MARK: - Initialization
+
+    func attest(
+        _ evidence: AttestationEvidence, certificateKey: KeyID?, now: Int64
+    ) throws(EnrolmentFault) -> AttestedInstance {
+        let verified: VerifiedAttestation
+        do throws(AttestationFault) { verified = try verifier.verify(evidence, at: now) } catch {
+            throw .attestation(error)
+        }
+        if let maximumRisk, let risk = verified.receipt?.fields.riskMetric, risk > maximumRisk { throw .riskTooHigh }
+        return AttestedInstance(
+            identity: try identity(verified), record: try record(verified, evidence.attestation, certificateKey),
+            shown: verified.shown)
+    }
+
+    private func identity(_ verified: VerifiedAttestation) throws(EnrolmentFault) -> DeviceIdentity {
+        guard let platform = Platform(verified.system.platform) else {
+            throw .attestation(.platformRefused(verified.system.platform))
+        }
+        guard let point = PublicPoint(verified.publicKey) else {
+            preconditionFailure("a verified key is an uncompressed point")
+        }
+        return DeviceIdentity(
+            app: id, platform: platform, environment: AttestationEnvironment(app.environment),
+            hardwareKey: verified.keyID, point: point)
+    }
+
+    private func record(
+        _ verified: VerifiedAttestation, _ attestation: [UInt8], _ certificateKey: KeyID?
+    ) throws(EnrolmentFault) -> AttestationRecord {
+        let digest = try library.digest(of: attestation)
+        let receipt = verified.receiptBytes.isEmpty ? nil : verified.receiptBytes
+        let record = AttestationRecord(
+            digest: Fingerprint(digest), certificateKey: certificateKey, receipt: receipt,
+            riskMetric: verified.receipt?.fields.riskMetric,
+            systemVersion: verified.system.version.flatMap(SystemVersion.init))
+        guard let record else { throw .attestation(.tooLong) }
+        return record
+    }
+
+    // MARK: - Key binding
+
+    /// Verifies that the device's hardware key vouches for the new key.
+    func verify(_ binding: KeyBinding, of details: DeviceDetails) throws(EnrolmentFault) -> VerifiedBinding {
+        let key = try library.key(of: details.device)
+        let verified = try binding.verifyAssertion(key: key, rpIDHash: rpIDHash.span, library)
+        guard case .assertion(let parts) = binding.proof else { throw .memberMissing(.keyAttestation) }
+        let assertion = parts.assertion
+        // The app may be below a minimum now, or the system may state less than before.
+        do throws(ExtensionFault) {
+            try app.extensions.judge(verified.extensions, of: assertion.span, after: details.device.shown)
+        } catch {
+            throw .extensions(error)
+        }
+        try judge(details.attestation)
+        return VerifiedBinding(counter: verified.counter, shown: verified.extensions.shown, phone: nil)
+    }
+
+    private func judge(_ attestation: AttestationRecord?) throws(EnrolmentFault) {
+        // Only the device itself may see this refusal. The newest receipt counts, because that of the attestation
+        // seldom has a metric.
+        if let maximumRisk, let risk = attestation?.riskMetric, risk > maximumRisk { throw .riskTooHigh }
+        // The minimum may have been raised after the attestation.
+        if let minimum = app.extensions.minimumSystem, minimum.refusal(of: attestation?.systemVersion) != nil {
+            throw .systemOutdated
+        }
+    }
+}
+
+extension Platform {
+    /// Converts a platform. Leaf certificates without one are of iOS up to 17. Nil for systems that the registry does
+    /// not know.
+    fileprivate init?(_ platform: AttestedPlatform) {
+        switch platform {
+        case .iOS, .unstated: self = .iOS
+        case .macOS: self = .macOS
+        case .tvOS: self = .tvOS
+        case .watchOS: self = .watchOS
+        case .visionOS: self = .visionOS
+        default: return nil
+        }
+    }
+}
+
+extension AttestationEnvironment {
+    init(_ environment: AttestedApp.Environment) {
+        switch environment {
+        case .production: self = .production
+        case .development: self = .development
+        case .simulator: self = .simulator
+        }
+    }
+}

@@ -1,0 +1,70 @@
+internal import Encoding
+
+extension AppConfiguration {
+    /// SHA-256 of a certificate that signs the app.
+    public struct SigningCertificate: Hashable, Sendable {
+        public let digest: [UInt8]
+    }
+
+    /// Where a phone keeps its hardware key, the least secure first.
+    public enum SecurityLevel: String, CaseIterable, Sendable {
+        /// The trusted execution environment.
+        case tee
+        case strongbox
+    }
+
+    public enum CertificateKey: String, CaseIterable, Sendable {
+        case any
+        /// Each key binding must contain the attestation of the certificate's key.
+        case attested
+    }
+
+    /// A month of Android's security updates.
+    public struct PatchLevel: Hashable, Sendable {
+        /// Year and month, such as 202601.
+        public let number: Int
+    }
+
+    public enum AttestKey: String, CaseIterable, Sendable {
+        case refuse
+        /// Accepts the chain of `setAttestKeyAlias`, which is one certificate longer.
+        case allow
+    }
+
+    /// The software that a phone was started with.
+    public enum Boot: String, CaseIterable, Sendable {
+        /// The maker's, with a locked bootloader.
+        case verified
+        case any
+    }
+}
+
+extension AppConfiguration.SigningCertificate {
+    static var kind: Kind<Self> {
+        .text(
+            "SHA-256 of a certificate in 64 hexadecimal digits, with or without colons",
+            matching: "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$"
+        ) { text throws(InvalidValue) in
+            // As keytool and the Play Console print it.
+            let digits = text.lowercased().filter { $0 != ":" }
+            guard let digest = Hexadecimal.decode(digits[...]), digest.count == 32 else {
+                throw InvalidValue("\(Printable.quoted(text)) is not a SHA-256")
+            }
+            return Self(digest: digest)
+        }
+    }
+}
+
+extension AppConfiguration.PatchLevel {
+    static var kind: Kind<Self> {
+        .text("year and month, such as 2026-01", matching: "^20[0-9]{2}-(0[1-9]|1[0-2])$") {
+            text throws(InvalidValue) in
+            let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+            guard parts.count == 2, parts[0].utf8.count == 4, parts[1].utf8.count == 2,
+                let year = Decimal.parse(parts[0]), let month = Int(parts[1]), (2000...2099).contains(year),
+                (1...12).contains(month)
+            else { throw InvalidValue("\(Printable.quoted(text)) is not a year and month") }
+            return Self(number: year * 100 + month)
+        }
+    }
+}
