@@ -123,7 +123,6 @@ final class ServedStream: HTTP2Stream {
         let request = ReadHead(head, headBytes.copy())
         precondition(request == request.readAgain, "\(request) is \(String(describing: request.readAgain)) in HTTP/1.1")
         say("\(request) \(head.framing)\(head.opensWebSocket ? " tunnel" : "")")
-        outlastsResponse = head.opensWebSocket
         if listener.manners.answersHeads { answer(413) }
     }
 

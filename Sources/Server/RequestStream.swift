@@ -363,7 +363,6 @@ extension RequestStream {
     /// - Returns: False if the head does not fit; nothing was sent.
     func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> Bool {
         guard isServing, service.tunnel.isAsked, sendHead(200, endsStream: false, fields: fields) else { return false }
-        outlastsResponse = true
         let settings = owner.settings
         service.tunnel = .open(
             TunnelTime(
@@ -430,7 +429,6 @@ extension RequestStream {
     /// Ends the tunnel, both sides in order where that is possible.
     func finishTunnel() {
         guard isServing, service.tunnel.isOpen, let exchange else { return }
-        outlastsResponse = false
         if isEnded {
             reset(.noError)
         } else if unframed == 0, isWindowOpen {

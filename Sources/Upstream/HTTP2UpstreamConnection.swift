@@ -69,7 +69,7 @@ final class HTTP2UpstreamConnection: UpstreamConnection {
         limits.headerList = min(pool.settings.head.bytes, pool.buffers.blockSize, 65_535)
         let session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)
-        session.resetsLeft = Self.mostResets
+        session.limitResets(to: Self.mostResets)
         state = .greeting(LiveSession(session, deadline: connectDeadline), waiting: waiting)
         wantRead(true)
         if transport.hasBufferedInput { readAgain() }

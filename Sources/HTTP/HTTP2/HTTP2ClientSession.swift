@@ -26,25 +26,48 @@ public import EventLoop
     /// The number of bytes of frames that were made, including those not appended yet.
     private var framed: UInt64 = 0
     /// The request whose fields end with the frame that nghttp2 is making.
-    var headFramed: HTTP2ClientStream?
+    private var headFramed: HTTP2ClientStream?
 
-    /// Whether no more requests may begin, by the server's decision or our own.
-    private(set) var isDraining = false
-    /// Whether GOAWAY has arrived.
-    public private(set) var isServerGoing = false
+    private var server = Server.silent
+    private var admission = Admission.open
+    private var resets = Resets.unlimited
+
+    /// silent -> serving -> goingAway
+    private enum Server {
+        /// Its settings have not arrived.
+        case silent
+        case serving
+        /// GOAWAY has arrived.
+        case goingAway
+    }
+
+    private enum Admission {
+        case open
+        /// We begin no more requests.
+        case draining
+    }
+
+    /// The streams that we may still reset. Without any, no more requests begin. A stream that should be reset then is
+    /// ignored until the server ends it, or the connection ends.
+    private enum Resets {
+        case unlimited
+        case left(Int)
+        /// - isWithholding: whether a stream is open that should have been reset.
+        case exhausted(isWithholding: Bool)
+    }
+
     /// Whether the server has sent its settings.
-    public internal(set) var isGreeted = false
+    public var isGreeted: Bool { server != .silent }
+    /// Whether GOAWAY has arrived.
+    public var isServerGoing: Bool { server == .goingAway }
     /// Whether the server is within a block of fields: no other frame is allowed until it is complete (RFC 9113 section
     /// 4.3).
-    public internal(set) var isMidBlock = false
+    public var isMidBlock: Bool { block.isOpen }
     /// The number of open streams: those nghttp2 knows, and those whose complete response waits to be taken.
     public internal(set) var openStreams = 0
-    private var streamsOnWire = 0
-    /// The number of streams that we may still reset. At 0, no more requests begin. A stream that should be reset after
-    /// that is ignored until the server ends it, or the connection ends.
-    public var resetsLeft = Int.max
+    var streamsOnWire = 0
     /// Whether a stream is open that should have been reset.
-    public private(set) var isWithholdingResets = false
+    public var isWithholdingResets: Bool { if case .exhausted(isWithholding: true) = resets { true } else { false } }
     /// The number of requests begun.
     public internal(set) var requestCount = 0
 
@@ -63,10 +86,7 @@ public import EventLoop
 
     deinit {
         // An object that still refers to one of these streams finds it closed.
-        for stream in streams {
-            stream.id = 0
-            stream.session = nil
-        }
+        for stream in streams { stream.detach() }
     }
 
     // MARK: - Bytes
@@ -95,7 +115,7 @@ public import EventLoop
                 let length = makeFrame()
                 guard length > 0 else { break }
                 framed += UInt64(length)
-                headFramed?.state.headEnd = framed
+                headFramed?.headFramed(end: framed)
                 headFramed = nil
             }
             appendRest(to: &output)
@@ -108,15 +128,7 @@ public import EventLoop
     /// - Returns: whether any stream was notified, so that there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
-        while let slot = drained.popLast() {
-            let stream = streams[slot]
-            guard stream.state.isDrained else { continue }
-            stream.state.isDrained = false
-            stream.output.releaseIfEmpty()
-            guard stream.isOpen, !stream.state.isEnding else { continue }
-            touch(stream)
-            stream.requestSpaceAvailable()
-        }
+        while let slot = drained.popLast() { streams[slot].reportRoom(in: self) }
         return true
     }
 
@@ -124,18 +136,8 @@ public import EventLoop
     public func finishEvent() {
         precondition(!isReading, "the event is still under way")
         while let slot = touched.popLast() {
-            let stream = streams[slot]
-            stream.state.isTouched = false
-            stream.finishEvent()
-            if stream.id == 0, !stream.state.isTouched { idle.append(slot) }
+            if streams[slot].settle() { idle.append(slot) }
         }
-    }
-
-    /// Marks a stream whose event must be finished. It serves no other request before that.
-    func touch(_ stream: HTTP2ClientStream) {
-        guard !stream.state.isTouched else { return }
-        stream.state.isTouched = true
-        touched.append(stream.slot)
     }
 
     // MARK: - The connection's life
@@ -150,7 +152,8 @@ public import EventLoop
 
     /// Whether requests may begin, now or when there is room. Otherwise the connection only serves present requests.
     public var mayOpen: Bool {
-        guard fault == nil, isUsable, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
+        guard fault == nil, isUsable, admission == .open, !isTerminating else { return false }
+        if case .exhausted = resets { return false }
         return unsafe nghttp2_session_check_request_allowed(library) != 0
     }
 
@@ -158,13 +161,20 @@ public import EventLoop
     ///
     /// - Returns: whether one more stream may be reset.
     private func takeReset() -> Bool {
-        guard resetsLeft > 0 else {
-            isWithholdingResets = true
+        switch resets {
+        case .unlimited: break
+        case .left(let count): resets = count > 1 ? .left(count - 1) : .exhausted(isWithholding: false)
+        case .exhausted:
+            resets = .exhausted(isWithholding: true)
             return false
         }
-        resetsLeft -= 1
         return true
     }
+
+    /// Limits the number of streams that we may reset.
+    ///
+    /// - Parameter count: at least 1.
+    public func limitResets(to count: Int) { resets = .left(count) }
 
     /// Whether the server accepts no content on any stream, because it has not returned credit for earlier content (RFC
     /// 9113 section 6.9).
@@ -174,9 +184,8 @@ public import EventLoop
     }
 
     /// Returns whether only the content of other streams keeps the stream's content from being sent.
-    func isStarved(_ stream: HTTP2ClientStream) -> Bool {
-        guard isWindowShut, !stream.state.requestEnded else { return false }
-        return unsafe nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
+    func isStarved(_ id: Int32) -> Bool {
+        unsafe isWindowShut && nghttp2_session_get_stream_remote_window_size(library, id) > 0
     }
 
     /// Whether there is output, whatever the room.
@@ -187,8 +196,8 @@ public import EventLoop
 
     /// Begins no more requests. The connection is finished after those in flight.
     public func drain() {
-        guard fault == nil, isUsable, !isDraining else { return }
-        isDraining = true
+        guard fault == nil, isUsable, admission == .open else { return }
+        admission = .draining
         unsafe nghttp2_submit_goaway(
             library, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
     }
@@ -212,12 +221,9 @@ public import EventLoop
         markClosed()
         let sent = framed - min(framed, UInt64(restCount + unsent))
         dropRest()
+        let failure = fault.map { HTTP2StreamFailure.connectionFaulted($0) } ?? .disconnected
         // Without an iterator: a stream that is notified of a failure may access the session.
-        for slot in streams.indices where streams[slot].state.isOnWire {
-            let stream = streams[slot]
-            let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent
-            leaveWire(stream, isUnsent ? .unprocessed(.unsent) : fault.map { .connectionFaulted($0) } ?? .disconnected)
-        }
+        for slot in streams.indices { streams[slot].connectionEnded(sent: sent, failure, in: self) }
     }
 
     // MARK: - Events of nghttp2
@@ -225,45 +231,38 @@ public import EventLoop
     private func stream(_ id: Int32) -> HTTP2ClientStream? { object(of: id) }
 
     override func blockBegan(_ id: Int32, opensStream: Bool) {
-        if let stream = stream(id) { blockBegan(stream) }
+        guard let stream = stream(id) else { return }
+        block.begin()
+        stream.blockBegan()
     }
 
     override func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, on id: Int32) {
-        if let stream = stream(id) { fieldCame(name, value, for: stream) }
+        guard let stream = stream(id) else { return }
+        stream.fieldCame(name, value, in: self)
+        // A few bytes may decode to a great many.
+        if block.size > 4 * limits.headerList { end(.excess(.headerList)) }
     }
 
     override func blockEnded(_ id: Int32, opensStream: Bool, endsStream: Bool) {
-        if let stream = stream(id) { blockEnded(stream, endsStream: endsStream) }
+        stream(id)?.blockEnded(endsStream: endsStream, in: self)
     }
 
-    override func contentCame(_ content: Span<UInt8>, on id: Int32) {
-        if let stream = stream(id) { contentCame(content, on: stream) }
-    }
+    override func contentCame(_ content: Span<UInt8>, on id: Int32) { stream(id)?.contentCame(content, in: self) }
 
-    override func peerEnded(_ id: Int32) {
-        if let stream = stream(id) { serverEnded(stream) }
-    }
+    override func peerEnded(_ id: Int32) { stream(id)?.serverEnded(in: self) }
 
     override func settingsCame() {
-        isGreeted = true
+        if server == .silent { server = .serving }
         handler.capacityChanged()
     }
 
     override func pingAnswered() { handler.pingAnswered() }
 
     override func peerGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
-        isServerGoing = true
-        for slot in streams.indices where streams[slot].state.isOnWire && !streams[slot].state.isReset {
+        server = .goingAway
+        for slot in streams.indices where streams[slot].isOnWire {
             let stream = streams[slot]
-            if self.stream(stream.id) == nil {
-                // nghttp2 has not framed it yet, and would keep it until its turn to fail.
-                fail(stream, .unprocessed(.goingAway), .cancel)
-            } else if stream.id > last, !stream.state.isComplete {
-                // nghttp2 closes it afterwards. A server that has begun to answer nevertheless contradicts itself.
-                deafen(stream)
-                touch(stream)
-                stream.failed(stream.state.isAnswered ? .reset(.refusedStream) : .unprocessed(.goingAway))
-            }
+            stream.serverGoesAway(isFramed: self.stream(stream.number) != nil, last: last, in: self)
         }
         handler.serverGoesAway(code)
     }
@@ -271,12 +270,12 @@ public import EventLoop
     override func streamClosed(_ id: Int32, _ code: HTTP2ErrorCode) {
         guard let stream = stream(id) else { return }
         set(nil, of: id)
-        wireClosed(stream, code)
+        stream.wireClosed(code, in: self)
     }
 
     override func headSent(on id: Int32) { headFramed = stream(id) }
 
-    override func endSent(on id: Int32) { stream(id)?.state.requestEnded = true }
+    override func endSent(on id: Int32) { stream(id)?.requestEnded() }
 
     override func produce(
         on id: Int32, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
@@ -284,6 +283,23 @@ public import EventLoop
         guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         return unsafe produce(stream, room, &flags)
     }
+}
+
+/// The user of an HTTP/2 client connection: it creates the streams, and receives the events that concern all of them.
+///
+/// The handler owns the session, which refers to it unretained.
+open class HTTP2ClientHandler {
+    public init() {}
+
+    /// Creates a stream. The session keeps it and uses it for one request after the other.
+    open func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { HTTP2ClientStream(pool: pool) }
+    /// Called when the server accepts no more requests on this connection (GOAWAY), so `open` fails from now on. When
+    /// the call returns, unprocessed requests have failed as `unprocessed`; the others continue.
+    open func serverGoesAway(_ code: HTTP2ErrorCode) {}
+    /// Called when the room for requests may have changed, by the server's settings or the end of a stream.
+    open func capacityChanged() {}
+    /// Called when the server has answered `ping`.
+    open func pingAnswered() {}
 }
 
 // MARK: - Requests
@@ -330,10 +346,7 @@ extension HTTP2ClientSession {
             // Out of memory or of stream identifiers.
             throw .closing
         }
-        stream.id = id
-        stream.state.isOnWire = true
-        stream.state.isHead = method == .head
-        stream.state.isEnding = endsStream
+        stream.begin(id, method, endsStream: endsStream)
         openStreams += 1
         streamsOnWire += 1
         requestCount += 1
@@ -343,10 +356,7 @@ extension HTTP2ClientSession {
 
     /// Returns a stream object without a request.
     private func takeStream() -> HTTP2ClientStream {
-        if let slot = idle.popLast() {
-            streams[slot].state = ClientStreamState()
-            return streams[slot]
-        }
+        if let slot = idle.popLast() { return streams[slot] }
         let stream = handler.makeStream(pool)
         stream.slot = streams.count
         stream.session = self
@@ -355,10 +365,9 @@ extension HTTP2ClientSession {
     }
 
     /// Resumes a stream that has content or its end again.
-    func resume(_ stream: HTTP2ClientStream) {
-        guard stream.state.isDeferred, !isClosed else { return }
-        stream.state.isDeferred = false
-        unsafe nghttp2_session_resume_data(library, stream.id)
+    func resume(_ id: Int32) {
+        guard !isClosed else { return }
+        unsafe nghttp2_session_resume_data(library, id)
     }
 
     /// Fills a frame with content for nghttp2.
@@ -373,281 +382,36 @@ extension HTTP2ClientSession {
                 _ = unsafe room.update(fromContentsOf: $0.prefix(count))
             }
             stream.output.consume(count)
-            if !stream.state.isEnding, !stream.state.isDrained {
-                stream.state.isDrained = true
-                drained.append(stream.slot)
-            }
         }
-        guard stream.output.isEmpty else { return count }
-        if stream.state.isEnding {
-            stream.output.releaseIfEmpty()
-            flags |= NGHTTP2_DATA_FLAG_EOF.rawValue
-            return count
+        switch stream.framed(count, in: self) {
+        case .none: return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        case .some: break
+        case .last: flags |= NGHTTP2_DATA_FLAG_EOF.rawValue
         }
-        guard count == 0 else { return count }
-        stream.state.isDeferred = true
-        return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        return count
     }
 
-    /// Resets a stream whose response is no longer wanted.
-    func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
-        if stream.state.isOnWire, !stream.state.isReset, !stream.state.isComplete { watch.requestCancelled() }
-        deafen(stream)
-        if stream.state.isOnWire { return submitReset(code, on: stream) }
-        // The response was complete and waited to be taken.
-        if !stream.state.isDelivering { finish(stream) }
-    }
+    // MARK: - For the streams
 
-    func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2ClientStream) {
+    func submitReset(_ code: HTTP2ErrorCode, on id: Int32) {
         guard isUsable, takeReset() else { return }
-        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
-    }
-}
-
-// MARK: - Responses
-
-extension HTTP2ClientSession {
-    /// The maximum number of interim responses before one final response. No service needs more.
-    private static var interimLimit: Int { 16 }
-
-    // MARK: - Blocks of fields
-
-    /// Begins a head or trailers.
-    private func blockBegan(_ stream: HTTP2ClientStream) {
-        isMidBlock = true
-        block.begin()
-        stream.state.isAnswered = true
-        guard !stream.state.isReset else { return }
-        if stream.state.hasHead { return stream.state.hasTrailers = true }
-        stream.headBytes.removeAll()
-        stream.head.reset()
+        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), id, code.rawValue)
     }
 
-    private func fieldCame(_ name: Span<UInt8>, _ value: Span<UInt8>, for stream: HTTP2ClientStream) {
-        if stream.state.isReset {
-            block.skip(name, value)
-        } else if stream.state.hasTrailers {
-            block.take(name, value, into: &stream.trailers, &stream.trailerBytes)
-        } else {
-            block.take(name, value, into: &stream.head, &stream.headBytes)
-        }
-        // A few bytes may decode to a great many.
-        if block.size > 4 * limits.headerList { end(.excess(.headerList)) }
-    }
-
-    private func blockEnded(_ stream: HTTP2ClientStream, endsStream: Bool) {
-        isMidBlock = false
-        guard !stream.state.isReset else { return }
-        do throws(MessageFault) {
-            if stream.state.hasTrailers {
-                try block.finishTrailers(endsStream: endsStream)
-                // A response that announced content and has none is found by `missing`.
-                return serverEnded(stream)
-            }
-            let length = try block.finish(&stream.head, isHead: stream.state.isHead, endsStream: endsStream)
-            guard !stream.head.isInterim else { return try countInterim(stream) }
-            stream.state.hasHead = true
-            stream.state.missing = length
-        } catch {
-            return fail(stream, .malformed(error), .protocolError)
-        }
-        // No content is announced, but the stream continues. The next frame shows whether that is true; until then the
-        // response may be malformed and is not delivered.
-        stream.state.isHeld = stream.head.framing == .none
-        if endsStream {
-            serverEnded(stream)
-        } else if !stream.state.isHeld {
-            deliverHead(stream)
-        }
-    }
-
-    private func countInterim(_ stream: HTTP2ClientStream) throws(MessageFault) {
-        stream.headBytes.removeAll()
-        stream.state.interimResponses += 1
-        guard stream.state.interimResponses <= Self.interimLimit else { throw .interimResponsesRepeated }
-    }
-
-    private func deliverHead(_ stream: HTTP2ClientStream) {
-        touch(stream)
-        stream.state.isHeld = false
-        stream.responseHead(stream.head, stream.headBytes.readable)
-        stream.headBytes.removeAll()
-    }
-
-    // MARK: - Content
-
-    private func contentCame(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
-        guard !stream.state.isReset else { return consumed(content.count, on: stream) }
-        guard stream.state.hasHead else {
-            consumed(content.count, on: stream)
-            return fail(stream, .malformed(.headMissing), .protocolError)
-        }
-        guard let missing = stream.state.missing else { return take(content, on: stream) }
-        guard content.count > missing else {
-            stream.state.missing = missing - UInt64(content.count)
-            return take(content, on: stream)
-        }
-        stream.state.missing = 0
-        take(content.extracting(first: Int(missing)), on: stream)
-        consumed(content.count - Int(missing), on: stream)
-        guard !stream.state.isReset else { return }
-        let isImpossible = stream.head.framing == .none && stream.head.statedLength != 0
-        fail(stream, .malformed(isImpossible ? .contentImpossible : .contentLengthDisagrees), .protocolError)
-    }
-
-    /// Passes on content. The last byte of a stated length waits for the end of the stream, so a response with more
-    /// content than announced is never complete.
-    private func take(_ content: Span<UInt8>, on stream: HTTP2ClientStream) {
-        guard !content.isEmpty else { return }
-        stream.state.isLastKept = stream.state.missing == 0
-        let free = content.count - (stream.state.isLastKept ? 1 : 0)
-        let isNext = stream.waiting.isEmpty && !stream.state.isFull
-        let taken = isNext && free > 0 ? deliver(content.extracting(first: free), to: stream) : 0
-        // The stream may have been cancelled meanwhile.
-        guard !stream.state.isReset else { return consumed(content.count, on: stream) }
-        if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
-        consumed(taken, on: stream)
-        if stream.state.isWanted { offer(stream) }
-    }
-
-    /// Offers waiting content.
-    func offer(_ stream: HTTP2ClientStream) {
-        guard !stream.state.isDelivering else {
-            stream.state.isWanted = true
-            return
-        }
-        stream.state.isFull = false
-        while !stream.state.isReset, !stream.state.isFull || stream.state.isWanted, stream.free > 0 {
-            stream.state.isWanted = false
-            let taken = deliver(stream.waiting.front.extracting(first: stream.free), to: stream)
-            stream.waiting.consume(taken)
-            consumed(taken, on: stream)
-        }
-        stream.state.isWanted = false
-        if stream.state.isReset { givenUp(stream) } else { tellEnd(stream) }
-    }
-
-    /// Handles a stream that was reset within one of its own callbacks.
-    private func givenUp(_ stream: HTTP2ClientStream) {
-        deafen(stream)
-        if !stream.state.isOnWire, stream.id != 0 { finish(stream) }
-    }
-
-    private func deliver(_ content: Span<UInt8>, to stream: HTTP2ClientStream) -> Int {
-        touch(stream)
-        stream.state.isDelivering = true
-        let taken = stream.receive(content: content)
-        stream.state.isDelivering = false
-        precondition(taken >= 0 && taken <= content.count, "took more than was there")
-        stream.state.isFull = taken < content.count
-        return taken
-    }
-
-    /// Returns credit for the windows to the server: only for the connection's window if the stream has ended.
-    private func consumed(_ count: Int, on stream: HTTP2ClientStream) {
+    /// Returns credit for content to the server: for the windows of the connection and the stream.
+    func returnCredit(_ count: Int, of stream: Int32) {
         guard count > 0, isUsable else { return }
-        if stream.state.isReset || stream.state.isComplete {
-            unsafe nghttp2_session_consume_connection(library, count)
-        } else {
-            unsafe nghttp2_session_consume(library, stream.id, count)
-        }
+        unsafe nghttp2_session_consume(library, stream, count)
     }
 
-    // MARK: - The end
-
-    /// Handles the end of the server's half of the stream.
-    func serverEnded(_ stream: HTTP2ClientStream) {
-        guard !stream.state.isReset else { return }
-        guard stream.state.hasHead else { return fail(stream, .malformed(.headMissing), .protocolError) }
-        guard stream.state.missing ?? 0 == 0 else {
-            return fail(stream, .malformed(.contentLengthDisagrees), .protocolError)
-        }
-        if stream.state.isHeld { deliverHead(stream) }
-        guard !stream.state.isReset else { return }
-        stream.state.isComplete = true
-        stream.state.isLastKept = false
-        if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
+    /// Returns credit for content that has no use: only for the connection's window.
+    func returnCredit(_ count: Int) {
+        guard count > 0, isUsable else { return }
+        unsafe nghttp2_session_consume_connection(library, count)
     }
 
-    private func tellEnd(_ stream: HTTP2ClientStream) {
-        guard stream.state.isComplete, !stream.state.isEndReported, !stream.state.isReset, stream.waiting.isEmpty else {
-            return
-        }
-        touch(stream)
-        stream.state.isEndReported = true
-        if stream.state.hasTrailers {
-            stream.state.isDelivering = true
-            stream.responseTrailers(stream.trailers, stream.trailerBytes.readable)
-            stream.state.isDelivering = false
-            guard !stream.state.isReset else { return givenUp(stream) }
-        }
-        stream.state.isReset = true
-        stream.responseEnded()
-        guard stream.state.isOnWire else { return finish(stream) }
-        // The rest of the request has no use (RFC 9113 section 8.1), and a part must not look like the whole.
-        if !stream.state.requestEnded { submitReset(.cancel, on: stream) }
-    }
-
-    /// Fails a request without a response, and resets its stream with `code`.
-    func fail(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure, _ code: HTTP2ErrorCode) {
-        deafen(stream)
-        submitReset(code, on: stream)
-        touch(stream)
-        stream.failed(failure)
-    }
-
-    /// Stops the stream's events, and drops its waiting content.
-    private func deafen(_ stream: HTTP2ClientStream) {
-        stream.state.isReset = true
-        // A running callback of the stream notices this when it returns.
-        guard !stream.state.isDelivering else { return }
-        consumed(stream.waiting.count, on: stream)
-        stream.waiting.removeAll()
-    }
-
-    /// Handles a stream that nghttp2 has closed.
-    private func wireClosed(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
-        let failure: HTTP2StreamFailure
-        if stream.state.headEnd == 0 {
-            failure = .unprocessed(isServerGoing ? .goingAway : .unsent)
-        } else if code == .refusedStream, !stream.state.isAnswered {
-            failure = .unprocessed(.refused)
-        } else {
-            failure = .reset(code)
-        }
-        leaveWire(stream, failure)
-    }
-
-    /// Ends a stream, except for the part of its response that waits to be taken.
-    ///
-    /// - Parameter failure: the failure if no complete response has arrived.
-    private func leaveWire(_ stream: HTTP2ClientStream, _ failure: HTTP2StreamFailure) {
-        stream.state.isOnWire = false
-        streamsOnWire -= 1
-        stream.output.removeAll()
-        if !stream.state.isReset {
-            if stream.state.isComplete, !stream.state.isEndReported { return }
-            if !stream.state.isComplete {
-                deafen(stream)
-                touch(stream)
-                stream.failed(failure)
-            }
-        }
-        finish(stream)
-    }
-
-    /// Releases a stream on which nothing is sent, received or waiting.
-    func finish(_ stream: HTTP2ClientStream) {
-        deafen(stream)
-        stream.state.isReset = true
-        touch(stream)
-        openStreams -= 1
-        stream.headBytes.removeAll()
-        stream.trailers.fields.removeAll(keepingCapacity: true)
-        stream.trailerBytes.removeAll()
-        stream.output.removeAll()
-        stream.ended()
-        stream.id = 0
+    /// Called when a stream has ended, so that there may be room for another.
+    func streamFinished() {
         if !isClosed { handler.capacityChanged() }
     }
 }

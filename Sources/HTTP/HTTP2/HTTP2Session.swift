@@ -21,8 +21,8 @@ public import EventLoop
     var touched: [Int] = []
     /// The streams to be reset once their responses are sent.
     private var dismissed: [UnfinishedRequest] = []
-    /// Whether received heads wait for the end of their stream.
-    private var hasHeld = false
+    /// The indices of streams whose heads, in the bytes that are being received, wait for the end of the stream.
+    var held: [Int] = []
 
     /// The buffer in which heads of responses are composed.
     var scratch: ByteBuffer
@@ -88,22 +88,12 @@ public import EventLoop
     /// - Returns: whether any stream was notified, so that there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
-        while let slot = drained.popLast() {
-            guard streams[slot].state.isDrained else { continue }
-            streams[slot].state.isDrained = false
-            streams[slot].output.releaseIfEmpty()
-            if streams[slot].isOpen, !streams[slot].state.isEnding { streams[slot].outputDrained() }
-        }
+        while let slot = drained.popLast() { streams[slot].reportRoom() }
         return true
     }
 
     private func reportPauses() {
-        while let slot = touched.popLast() {
-            guard streams[slot].state.isTouched else { continue }
-            streams[slot].state.isTouched = false
-            let isShown = streams[slot].state.isListening && !streams[slot].state.isHeld
-            if isShown, streams[slot].free == 0 { streams[slot].contentPaused() }
-        }
+        while let slot = touched.popLast() { streams[slot].reportPause() }
     }
 
     // MARK: - The connection's life
@@ -169,18 +159,18 @@ public import EventLoop
         incompleteHead = nil
         guard let stream = stream(id) else { return }
         if opensStream {
-            headEnded(stream, endsStream: endsStream)
+            stream.headEnded(endsStream: endsStream, in: self)
         } else {
-            trailersEnded(stream, endsStream: endsStream)
+            stream.trailersEnded(endsStream: endsStream, in: self)
         }
     }
 
     override func contentCame(_ content: Span<UInt8>, on id: Int32) {
-        if let stream = stream(id) { arrived(content, on: stream) }
+        stream(id)?.contentCame(content, in: self)
     }
 
     override func peerEnded(_ id: Int32) {
-        if let stream = stream(id) { clientEnded(stream) }
+        stream(id)?.clientEnded(in: self)
     }
 
     override func peerGoesAway(_ code: HTTP2ErrorCode, last: Int32) { handler.clientGoesAway(code) }
@@ -192,13 +182,13 @@ public import EventLoop
     }
 
     override func endSent(on id: Int32) {
-        if let stream = stream(id) { responseEnded(stream) }
+        stream(id)?.responseEnded(in: self)
     }
 
     override func resetSent(_ code: HTTP2ErrorCode, on id: Int32) {
         // The cause is not our decision, so it is the client. So is a stream that was refused before it began.
         if let stream = stream(id) {
-            if !stream.state.isReset { countProvokedReset() }
+            if stream.isOpen { countProvokedReset() }
         } else if code == .refusedStream, !excuseRefusal() {
             countProvokedReset()
         }
@@ -248,178 +238,36 @@ extension HTTP2Session {
             stream.session = self
             streams.append(stream)
         }
-        stream.id = id
-        stream.state = StreamState()
+        stream.begin(id)
         incoming.begin(trailers: false)
         requestCount += 1
         return stream
     }
 
-    /// Handles the end of a request's fields.
-    func headEnded(_ stream: HTTP2Stream, endsStream: Bool) {
-        stream.state.clientEnded = endsStream
-        // It came too late, and was answered.
-        guard !stream.state.isSeen, !stream.state.isReset else { return incoming.drop() }
-        do throws(MessageFault) {
-            let length = try incoming.finish(&stream.head, &stream.headBytes, endsStream: endsStream)
-            stream.state.missing = endsStream ? nil : length
-        } catch {
-            return fail(stream, error)
-        }
-        stream.state.isListening = true
-        stream.state.isTunnel = stream.head.opensWebSocket
-        // Content-Length 0 without the end of the stream: the next frame shows whether it is true. Until then the
-        // request may be malformed and is not delivered.
-        stream.state.isHeld = !endsStream && stream.state.missing == 0
-        if stream.state.isHeld {
-            hasHeld = true
-            stream.headHeld()
-        } else {
-            showHead(of: stream)
-        }
-        // Content may come later than the head. A forwarder must not hold back the head until then, since some clients
-        // wait for the response first.
-        if endsStream { clientEnded(stream) } else { touch(stream) }
-    }
-
-    /// Marks a stream that may have no more bytes for now. It is checked after everything received has been read.
-    private func touch(_ stream: HTTP2Stream) {
-        guard !stream.state.isTouched else { return }
-        stream.state.isTouched = true
-        touched.append(stream.slot)
-    }
-
     /// Refuses held requests beyond a few, after everything received has been read: most ends come right behind their
     /// heads. These requests were not processed, so the client may send them again.
     private func boundHeld() {
-        guard hasHeld else { return }
-        hasHeld = false
-        var held = 0
+        guard !held.isEmpty else { return }
+        held.removeAll(keepingCapacity: true)
+        var count = 0
         for stream in streams where stream.isHeld {
-            held += 1
-            guard held > limits.heldRequests else { continue }
+            count += 1
+            guard count > limits.heldRequests else { continue }
             stream.reset(.refusedStream)
             countProvokedReset()
         }
     }
 
-    private func showHead(of stream: HTTP2Stream) {
-        stream.state.isSeen = true
-        stream.headReceived()
-    }
-
-    func trailersEnded(_ stream: HTTP2Stream, endsStream: Bool) {
-        stream.state.clientEnded = endsStream
-        guard stream.state.isListening else { return }
-        // RFC 9113 section 8.5: a tunnel has only DATA.
-        guard !stream.state.isTunnel else { return fail(stream, .fieldsInTunnel) }
-        do throws(MessageFault) {
-            try incoming.finishTrailers(endsStream: endsStream)
-        } catch {
-            return fail(stream, error)
-        }
-        clientEnded(stream)
-    }
-
-    func arrived(_ content: Span<UInt8>, on stream: HTTP2Stream) {
-        guard stream.state.isListening else { return consumed(content.count, on: stream) }
-        guard let missing = stream.state.missing, content.count > missing else {
-            if let missing = stream.state.missing { stream.state.missing = missing - UInt64(content.count) }
-            return take(content, on: stream)
-        }
-        stream.state.missing = 0
-        take(content.extracting(first: Int(missing)), on: stream)
-        consumed(content.count - Int(missing), on: stream)
-        if stream.state.isListening { fail(stream, .contentLengthDisagrees) }
-    }
-
-    /// Passes on content. The last byte of a stated length waits for the end of the stream, so a request with more
-    /// content than announced is never complete.
-    private func take(_ content: Span<UInt8>, on stream: HTTP2Stream) {
-        guard !content.isEmpty else { return }
-        stream.state.isLastKept = stream.state.missing == 0
-        let free = content.count - (stream.state.isLastKept ? 1 : 0)
-        let isNext = stream.waiting.isEmpty && !stream.state.isFull
-        let taken = isNext && free > 0 ? deliver(content.extracting(first: free), to: stream) : 0
-        guard stream.state.isListening else { return consumed(content.count, on: stream) }
-        if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
-        consumed(taken, on: stream)
-        if stream.state.isWanted { offer(stream) }
-        touch(stream)
-    }
-
-    /// Offers waiting content.
-    func offer(_ stream: HTTP2Stream) {
-        guard !stream.state.isDelivering else {
-            stream.state.isWanted = true
-            return
-        }
-        stream.state.isFull = false
-        while stream.state.isListening, !stream.state.isFull || stream.state.isWanted, stream.free > 0 {
-            stream.state.isWanted = false
-            let taken = deliver(stream.waiting.front.extracting(first: stream.free), to: stream)
-            stream.waiting.consume(taken)
-            consumed(taken, on: stream)
-        }
-        stream.state.isWanted = false
-        if stream.state.isListening { tellEnd(stream) } else { dropWaiting(stream) }
-    }
-
-    private func deliver(_ content: Span<UInt8>, to stream: HTTP2Stream) -> Int {
-        stream.state.isDelivering = true
-        let taken = stream.receive(content: content)
-        stream.state.isDelivering = false
-        precondition(taken >= 0 && taken <= content.count, "took more than was there")
-        stream.state.isFull = taken < content.count
-        return taken
-    }
-
-    /// Handles the end of the client's half of the stream.
-    func clientEnded(_ stream: HTTP2Stream) {
-        stream.state.clientEnded = true
-        guard stream.state.isListening else { return }
-        guard stream.state.missing ?? 0 == 0 else { return fail(stream, .contentLengthDisagrees) }
-        if stream.state.isHeld {
-            stream.state.isHeld = false
-            showHead(of: stream)
-        }
-        stream.state.isLastKept = false
-        if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
-    }
-
-    private func tellEnd(_ stream: HTTP2Stream) {
-        guard stream.state.clientEnded, !stream.state.isEndReported, stream.state.isListening, stream.waiting.isEmpty
-        else {
-            return
-        }
-        stream.state.isEndReported = true
-        stream.contentEnded()
-    }
-
-    /// Returns credit for the windows to the client: only for the connection's window if the stream has ended.
-    private func consumed(_ count: Int, on stream: HTTP2Stream) {
+    /// Returns credit for content to the client: for the windows of the connection and the stream.
+    func returnCredit(_ count: Int, of stream: Int32) {
         guard count > 0, !isClosed else { return }
-        if stream.state.isListening {
-            unsafe nghttp2_session_consume(library, stream.id, count)
-        } else {
-            unsafe nghttp2_session_consume_connection(library, count)
-        }
+        unsafe nghttp2_session_consume(library, stream, count)
     }
 
-    func disregard(_ stream: HTTP2Stream) {
-        stream.state.isListening = false
-        stream.state.isSeen = true
-        dropWaiting(stream)
-    }
-
-    /// Handles a malformed request (RFC 9113 section 8.1.1).
-    private func fail(_ stream: HTTP2Stream, _ fault: MessageFault) {
-        stream.state.isListening = false
-        stream.state.isFaulted = true
-        stream.state.isSeen = true
-        dropWaiting(stream)
-        countProvokedReset()
-        if self.fault == nil { stream.requestFaulted(fault) }
+    /// Returns credit for content that has no use: only for the connection's window.
+    func returnCredit(_ count: Int) {
+        guard count > 0, !isClosed else { return }
+        unsafe nghttp2_session_consume_connection(library, count)
     }
 
     /// Counts a stream that the client has made us reset.
@@ -439,58 +287,38 @@ extension HTTP2Session {
 
     /// Handles a stream that nghttp2 has closed, or whose connection is gone.
     func finish(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        precondition(!stream.state.isDelivering, "a stream does not end while its content is delivered")
-        stream.state.isListening = false
-        dropWaiting(stream)
-        let isAbandoned = !stream.state.responseEnded && !stream.state.isReset
-        // Later calls of the object concern no stream.
-        stream.state.isReset = true
-        if isAbandoned { stream.abandoned(code) }
-        stream.ended()
-        stream.id = 0
-        stream.state = StreamState()
-        stream.headBytes.removeAll()
-        stream.output.expand(pool)
-        stream.trailers.removeAll()
+        stream.finish(code, in: self)
         if incompleteHead === stream {
             incompleteHead = nil
             incoming.drop()
         }
         idle.append(stream.slot)
     }
-
-    /// Drops waiting content, which then no longer counts against the connection's window. While the stream reads some
-    /// of it, this is left to `offer`, which owns the content until the stream returns.
-    private func dropWaiting(_ stream: HTTP2Stream) {
-        guard !stream.state.isDelivering else { return }
-        consumed(stream.waiting.count, on: stream)
-        stream.waiting.removeAll()
-    }
 }
 
 // MARK: - Responses
 
 extension HTTP2Session {
-    func submitInterim(_ status: UInt16, on stream: HTTP2Stream) {
+    func submitInterim(_ status: UInt16, on id: Int32) {
         guard !isClosed else { return }
         scratch.removeAll()
         scratch.append(decimal: UInt64(status))
         unsafe fieldList.withFields(of: scratch.readable, hasStatus: true) {
             _ = unsafe nghttp2_submit_headers(
-                library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, nil, $0.baseAddress, $0.count, nil)
+                library, UInt8(NGHTTP2_FLAG_NONE.rawValue), id, nil, $0.baseAddress, $0.count, nil)
         }
         scratch.removeAll()
     }
 
     func submitHead(
         _ status: UInt16, on stream: HTTP2Stream, endsStream: Bool, _ fields: (inout ByteBuffer) -> Void
-    ) -> Bool {
-        guard !isClosed else { return true }
+    ) -> HeadSubmission {
+        guard !isClosed else { return .submitted }
         defer { scratch.removeAll() }
         scratch.removeAll()
         scratch.append(decimal: UInt64(status))
         fields(&scratch)
-        guard !scratch.overflowed else { return false }
+        guard !scratch.overflowed else { return .tooLarge }
         var provider = unsafe nghttp2_data_provider()
         unsafe provider.source.ptr = Unmanaged.passUnretained(stream).toOpaque()
         unsafe provider.read_callback = readContent
@@ -501,9 +329,7 @@ extension HTTP2Session {
                 ? nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, nil)
                 : nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, &provider)
         }
-        // Out of memory: the client must not wait for a response that never comes.
-        if outcome != 0 { submitReset(.internalError, on: stream) }
-        return true
+        return outcome == 0 ? .submitted : .failed
     }
 
     private func submitTrailers(_ stream: HTTP2Stream) {
@@ -514,23 +340,20 @@ extension HTTP2Session {
     }
 
     /// Resumes a stream that has content or its end again.
-    func resume(_ stream: HTTP2Stream) {
-        guard stream.state.isDeferred, !isClosed else { return }
-        stream.state.isDeferred = false
-        unsafe nghttp2_session_resume_data(library, stream.id)
-    }
-
-    func isWindowOpen(for stream: HTTP2Stream) -> Bool {
-        guard !isClosed, stream.isOpen else { return false }
-        return unsafe nghttp2_session_get_remote_window_size(library) > 0
-            && nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
-    }
-
-    func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2Stream) {
-        stream.state.isReset = true
-        stream.state.isListening = false
+    func resume(_ id: Int32) {
         guard !isClosed else { return }
-        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
+        unsafe nghttp2_session_resume_data(library, id)
+    }
+
+    func isWindowOpen(for id: Int32) -> Bool {
+        guard !isClosed else { return false }
+        return unsafe nghttp2_session_get_remote_window_size(library) > 0
+            && nghttp2_session_get_stream_remote_window_size(library, id) > 0
+    }
+
+    func submitReset(_ code: HTTP2ErrorCode, on id: Int32) {
+        guard !isClosed else { return }
+        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), id, code.rawValue)
     }
 
     /// Fills a frame with content for nghttp2.
@@ -545,24 +368,18 @@ extension HTTP2Session {
                 _ = unsafe room.update(fromContentsOf: $0.prefix(count))
             }
             stream.output.consume(count)
-            if !stream.state.isEnding, !stream.state.isDrained {
-                stream.state.isDrained = true
-                drained.append(stream.slot)
-            }
         }
-        guard stream.output.isEmpty else { return count }
-        if stream.state.isEnding {
-            stream.output.releaseIfEmpty()
+        switch stream.framed(count, in: self) {
+        case .none: return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        case .some: break
+        case .last:
             flags |= NGHTTP2_DATA_FLAG_EOF.rawValue
             if !stream.trailers.isEmpty {
                 flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
                 submitTrailers(stream)
             }
-            return count
         }
-        guard count == 0 else { return count }
-        stream.state.isDeferred = true
-        return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        return count
     }
 
     // MARK: - Sent frames
@@ -575,27 +392,29 @@ extension HTTP2Session {
         return true
     }
 
-    /// Handles a sent END_STREAM. The rest of a request that is still being sent has no use (RFC 9113 section 8.1).
-    func responseEnded(_ stream: HTTP2Stream) {
-        stream.state.responseEnded = true
-        guard !stream.state.clientEnded, !stream.state.outlastsResponse else { return }
-        guard !stream.state.isFaulted else { return submitReset(.protocolError, on: stream) }
-        stream.state.isReset = true
-        stream.state.isListening = false
+    /// Lists a stream that is to be reset once its response is sent.
+    func dismiss(_ stream: HTTP2Stream) {
         dismissed.append(UnfinishedRequest(slot: stream.slot, id: stream.id))
     }
 
-    /// Resets the streams that `responseEnded` has listed, once their responses are sent. libcurl 7.88 loses a response
+    /// Resets the streams that `dismiss` has listed, once their responses are sent. libcurl 7.88 loses a response
     /// that arrives in one TLS record with the reset before all of the request was sent. If the client has ended the
     /// request by then, no reset is necessary.
     private func submitDismissals() {
         for dismissal in dismissed {
             let stream = streams[dismissal.slot]
-            guard stream.id == dismissal.id, !stream.state.clientEnded else { continue }
-            submitReset(.noError, on: stream)
+            guard stream.id == dismissal.id, !stream.hasClientEnded else { continue }
+            submitReset(.noError, on: stream.id)
         }
         dismissed.removeAll(keepingCapacity: true)
     }
+}
+
+/// The result of `HTTP2Session.submitHead`.
+enum HeadSubmission {
+    case submitted, tooLarge
+    /// Out of memory.
+    case failed
 }
 
 /// A stream whose response is complete and whose request is not.

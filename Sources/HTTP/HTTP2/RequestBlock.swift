@@ -5,12 +5,33 @@ internal import Bytes
 ///
 /// One value serves all requests of a connection, since their blocks come one after the other (section 4.3).
 struct RequestBlock: ~Copyable {
-    private enum Pseudo: UInt8 {
-        case method = 1
-        case scheme = 2
-        case authority = 4
-        case path = 8
-        case protocolName = 16
+    private enum State {
+        case head
+        case trailers
+        /// Further fields are only counted.
+        case faulted(MessageFault)
+    }
+
+    /// What was read of a head.
+    private struct HeadProgress {
+        var seen: Seen = []
+        var target = ByteRange.empty
+        var meanings = RequestFields()
+    }
+
+    private struct Seen: OptionSet {
+        let rawValue: UInt8
+
+        static let method = Seen(rawValue: 1)
+        /// The method is CONNECT.
+        static let connect = Seen(rawValue: 2)
+        static let scheme = Seen(rawValue: 4)
+        static let authority = Seen(rawValue: 8)
+        static let path = Seen(rawValue: 16)
+        static let protocolName = Seen(rawValue: 32)
+        /// A field that is no pseudo-header field.
+        static let field = Seen(rawValue: 64)
+        static let host = Seen(rawValue: 128)
     }
 
     private let heads: HeadLimits
@@ -20,17 +41,11 @@ struct RequestBlock: ~Copyable {
     /// The pieces of Cookie, joined.
     private var cookies: ByteBuffer
 
-    /// The first fault. Later fields are only counted.
-    private(set) var fault: MessageFault?
-    /// The decoded bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    private var state = State.head
+    /// The decoded bytes of the block, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
     private(set) var size = 0
-    private var isTrailers = false
-    private var meanings = RequestFields()
-    private var seen: UInt8 = 0
-    private var hasFields = false
-    private var hasHost = false
-    private var isConnect = false
-    private var target = ByteRange.empty
+    /// Beside the state, so that no field copies it.
+    private var progress = HeadProgress()
 
     init(heads: HeadLimits, limits: HTTP2Limits, pool: BufferPool) {
         self.heads = heads
@@ -41,15 +56,9 @@ struct RequestBlock: ~Copyable {
 
     mutating func begin(trailers: Bool) {
         cookies.removeAll()
-        fault = nil
+        state = trailers ? .trailers : .head
         size = 0
-        isTrailers = trailers
-        meanings = RequestFields()
-        seen = 0
-        hasFields = false
-        hasHost = false
-        isConnect = false
-        target = .empty
+        progress = HeadProgress()
     }
 
     /// Reads a field.
@@ -62,23 +71,24 @@ struct RequestBlock: ~Copyable {
     ) {
         // RFC 9113 section 6.5.2.
         size += name.count + value.count + 32
-        guard fault == nil else { return }
         do throws(MessageFault) {
-            if isTrailers {
-                guard size <= ContentDecoder.trailerLimit else { throw .trailerTooLarge }
-                try checkTrailer(name, value)
-            } else {
+            switch state {
+            case .head:
                 guard size <= listLimit else { throw .headTooLarge }
                 try read(name, value, &head, &bytes)
+            case .trailers:
+                guard size <= ContentDecoder.trailerLimit else { throw .trailerTooLarge }
+                try checkTrailer(name, value)
+            case .faulted: break
             }
         } catch {
-            fault = error
+            state = .faulted(error)
         }
     }
 
     /// Completes the trailers.
-    mutating func finishTrailers(endsStream: Bool) throws(MessageFault) {
-        if let fault { throw fault }
+    func finishTrailers(endsStream: Bool) throws(MessageFault) {
+        if case .faulted(let fault) = state { throw fault }
         guard endsStream else { throw .trailersUnended }
     }
 
@@ -88,14 +98,14 @@ struct RequestBlock: ~Copyable {
     mutating func finish(
         _ head: inout RequestHead, _ bytes: inout ByteBuffer, endsStream: Bool
     ) throws(MessageFault) -> UInt64? {
-        if let fault { throw fault }
+        if case .faulted(let fault) = state { throw fault }
         try checkPseudoFields(&head)
-        guard hasHost || has(.authority) else { throw .hostMissing }
+        guard !progress.seen.isDisjoint(with: [.host, .authority]) else { throw .hostMissing }
         if !cookies.isEmpty { try appendCookies(&head, &bytes) }
         try readTarget(&head, bytes.readable)
         head.version = .http2
-        let length = meanings.framing.contentLength
-        if isConnect {
+        let length = progress.meanings.framing.contentLength
+        if progress.seen.contains(.connect) {
             // The rest of the stream belongs to the tunnel: the request has no content and thus no length (RFC 9110
             // section 9.3.6).
             guard length == nil, !endsStream else { throw .contentUnexpected }
@@ -104,7 +114,7 @@ struct RequestBlock: ~Copyable {
             guard length ?? 0 == 0 else { throw .contentLengthDisagrees }
             head.framing = .none
         } else {
-            head.framing = try meanings.framing.framing(minorVersion: 1) ?? .chunked
+            head.framing = try progress.meanings.framing.framing(minorVersion: 1) ?? .chunked
         }
         if !head.framing.hasContent { head.expectsContinue = false }
         return length
@@ -112,22 +122,20 @@ struct RequestBlock: ~Copyable {
 
     // MARK: - Pseudo-header fields (RFC 9113 section 8.3)
 
-    private func has(_ field: Pseudo) -> Bool { seen & field.rawValue != 0 }
-
-    private mutating func mark(_ field: Pseudo) throws(MessageFault) {
-        guard !has(field) else { throw .pseudoFieldRepeated }
-        seen |= field.rawValue
+    private mutating func mark(_ field: Seen) throws(MessageFault) {
+        guard progress.seen.isDisjoint(with: field) else { throw .pseudoFieldRepeated }
+        progress.seen.formUnion(field)
     }
 
     private mutating func readPseudo(
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
-        guard !hasFields else { throw .pseudoFieldLate }
+        guard !progress.seen.contains(.field) else { throw .pseudoFieldLate }
         if name.equals(Self.method.span) {
             try mark(.method)
             guard value.count > 0 else { throw .requestLineMalformed }
             for index in value.indices where !ByteClass.isToken(value[index]) { throw .requestLineMalformed }
-            isConnect = value.equals(Self.connect.span)
+            if value.equals(Self.connect.span) { progress.seen.formUnion(.connect) }
             head.method = Method(value)
         } else if name.equals(Self.scheme.span) {
             try mark(.scheme)
@@ -138,7 +146,7 @@ struct RequestBlock: ~Copyable {
         } else if name.equals(Self.path.span) {
             try mark(.path)
             guard value.count <= heads.target else { throw .targetTooLong }
-            target = try append(value, to: &bytes)
+            progress.target = try append(value, to: &bytes)
         } else if name.equals(Self.protocolName.span), extendedConnect {
             try mark(.protocolName)
             guard value.equals(Self.websocket.span) else { throw .connectUnsupported }
@@ -150,16 +158,17 @@ struct RequestBlock: ~Copyable {
     /// Checks the pseudo-header fields of a request (RFC 9113 section 8.3.1), or of a CONNECT that opens a WebSocket
     /// (RFC 8441 section 4).
     private func checkPseudoFields(_ head: inout RequestHead) throws(MessageFault) {
-        if isConnect {
-            guard has(.protocolName) else { throw .connectUnsupported }
+        if progress.seen.contains(.connect) {
+            guard progress.seen.contains(.protocolName) else { throw .connectUnsupported }
             head.opensWebSocket = true
-        } else if has(.protocolName) {
+        } else if progress.seen.contains(.protocolName) {
             throw .pseudoFieldUnknown
         }
-        guard has(.method), has(.scheme), has(.path) else { throw .pseudoFieldMissing }
+        guard progress.seen.isSuperset(of: [.method, .scheme, .path]) else { throw .pseudoFieldMissing }
     }
 
     private func readTarget(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
+        let target = progress.target
         var pathEnd = target.start
         while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
         head.path = ByteRange(target.start, pathEnd)
@@ -184,7 +193,7 @@ struct RequestBlock: ~Copyable {
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
         guard name.isEmpty || name[0] != ByteClass.colon else { return try readPseudo(name, value, &head, &bytes) }
-        hasFields = true
+        progress.seen.formUnion(.field)
         guard head.fields.count < heads.fields else { throw .tooManyFields }
         let (known, isUnusual) = try StreamField.check(name, value, table)
         // RFC 9113 section 8.2.3: a cookie may come in pieces, and becomes one field again.
@@ -199,7 +208,7 @@ struct RequestBlock: ~Copyable {
         let field = HeaderField(
             nameRange: try append(name, to: &bytes), valueRange: try append(value, to: &bytes), name: known,
             hasUnusualName: isUnusual)
-        try meanings.take(field, bytes.readable, &head)
+        try progress.meanings.take(field, bytes.readable, &head)
         try head.append(field, heads)
     }
 
@@ -207,9 +216,9 @@ struct RequestBlock: ~Copyable {
     private mutating func checkHost(
         _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
-        guard !hasHost else { throw .hostRepeated }
-        hasHost = true
-        guard has(.authority) else { return try readAuthority(value, &head, &bytes) }
+        guard !progress.seen.contains(.host) else { throw .hostRepeated }
+        progress.seen.formUnion(.host)
+        guard progress.seen.contains(.authority) else { return try readAuthority(value, &head, &bytes) }
         guard value.equals(head.authority.of(bytes.readable)) else { throw .targetDisagreesWithHost }
     }
 

@@ -9,13 +9,23 @@ struct ResponseBlock {
     private let listLimit: Int
     private let table = FieldNameTable.shared
 
-    /// The first fault. Later fields are only counted.
-    private(set) var fault: MessageFault?
-    /// The decoded bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    private var state = State.none
+    /// The decoded bytes of the block, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
     private(set) var size = 0
     private var framing = FramingFields()
-    private var hasStatus = false
-    private var hasFields = false
+
+    private enum State {
+        /// No block has begun that is not complete.
+        case none
+        case pseudoFields(hasStatus: Bool)
+        /// No pseudo-header field may follow.
+        case fields(hasStatus: Bool)
+        /// Further fields are only counted.
+        case faulted(MessageFault)
+    }
+
+    /// Whether a block has begun and is not complete.
+    var isOpen: Bool { if case .none = state { false } else { true } }
 
     init(heads: HeadLimits, limits: HTTP2Limits) {
         fieldLimit = heads.fields
@@ -23,12 +33,26 @@ struct ResponseBlock {
     }
 
     mutating func begin() {
-        fault = nil
+        state = .pseudoFields(hasStatus: false)
         size = 0
         framing = FramingFields()
-        hasStatus = false
-        hasFields = false
     }
+
+    /// Ends the block.
+    ///
+    /// - Returns: whether it has a status.
+    /// - Throws: its first fault.
+    private mutating func end() throws(MessageFault) -> Bool {
+        defer { state = .none }
+        switch state {
+        case .none: return false
+        case .pseudoFields(let hasStatus), .fields(let hasStatus): return hasStatus
+        case .faulted(let fault): throw fault
+        }
+    }
+
+    /// Ends a block whose fields were only counted.
+    mutating func drop() { state = .none }
 
     /// Counts a field without reading it.
     mutating func skip(_ name: Span<UInt8>, _ value: Span<UInt8>) {
@@ -45,28 +69,34 @@ struct ResponseBlock {
         _ name: Span<UInt8>, _ value: Span<UInt8>, into head: inout ResponseHead, _ bytes: inout ByteBuffer
     ) {
         skip(name, value)
-        guard fault == nil else { return }
+        if case .faulted = state { return }
         do throws(MessageFault) {
             guard size <= listLimit else { throw .headTooLarge }
-            guard name.isEmpty || name[0] != ByteClass.colon else { return try readStatus(name, value, &head) }
-            hasFields = true
+            switch state {
+            case .none, .faulted: return
+            case .pseudoFields(let hasStatus):
+                guard name.isEmpty || name[0] != ByteClass.colon else {
+                    return try readStatus(name, value, &head, isRepeated: hasStatus)
+                }
+                state = .fields(hasStatus: hasStatus)
+            case .fields: guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
+            }
             guard head.fields.count < fieldLimit else { throw .tooManyFields }
             let (known, isUnusual) = try StreamField.check(name, value, table)
             if known == .contentLength { try framing.takeContentLength(value) }
             head.fields.append(try Self.append(name, value, known, isUnusual: isUnusual, to: &bytes))
         } catch {
-            fault = error
+            state = .faulted(error)
         }
     }
 
     /// Reads the status (RFC 9113 section 8.3.2).
     private mutating func readStatus(
-        _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout ResponseHead
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout ResponseHead, isRepeated: Bool
     ) throws(MessageFault) {
-        guard !hasFields else { throw .pseudoFieldLate }
         guard name.equals(Self.status.span) else { throw .pseudoFieldUnknown }
-        guard !hasStatus else { throw .pseudoFieldRepeated }
-        hasStatus = true
+        guard !isRepeated else { throw .pseudoFieldRepeated }
+        state = .pseudoFields(hasStatus: true)
         guard value.count == 3 else { throw .statusLineMalformed }
         var status: UInt16 = 0
         for index in value.indices {
@@ -81,9 +111,10 @@ struct ResponseBlock {
     ///
     /// - Parameter isHead: whether it answers HEAD.
     /// - Returns: the announced length of the content. Nil if it is unknown.
-    func finish(_ head: inout ResponseHead, isHead: Bool, endsStream: Bool) throws(MessageFault) -> UInt64? {
-        if let fault { throw fault }
-        guard hasStatus else { throw .pseudoFieldMissing }
+    mutating func finish(
+        _ head: inout ResponseHead, isHead: Bool, endsStream: Bool
+    ) throws(MessageFault) -> UInt64? {
+        guard try end() else { throw .pseudoFieldMissing }
         // RFC 9113 section 8.6: HTTP/2 switches no protocols.
         guard head.status != 101 else { throw .protocolSwitched }
         head.statedLength = framing.contentLength
@@ -111,7 +142,7 @@ struct ResponseBlock {
         _ name: Span<UInt8>, _ value: Span<UInt8>, into trailers: inout ResponseTrailers, _ bytes: inout ByteBuffer
     ) {
         skip(name, value)
-        guard fault == nil else { return }
+        if case .faulted = state { return }
         do throws(MessageFault) {
             guard size <= listLimit, trailers.fields.count < fieldLimit else { throw .trailerTooLarge }
             guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
@@ -123,13 +154,13 @@ struct ResponseBlock {
             default: trailers.fields.append(try Self.append(name, value, known, isUnusual: isUnusual, to: &bytes))
             }
         } catch {
-            fault = error
+            state = .faulted(error)
         }
     }
 
     /// Completes the trailers.
-    func finishTrailers(endsStream: Bool) throws(MessageFault) {
-        if let fault { throw fault }
+    mutating func finishTrailers(endsStream: Bool) throws(MessageFault) {
+        _ = try end()
         guard endsStream else { throw .trailersUnended }
     }
 

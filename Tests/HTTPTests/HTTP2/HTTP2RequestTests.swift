@@ -200,7 +200,6 @@ struct HTTP2RequestTests {
         let fields = HPACK.request("CONNECT", "/chat") + [(":protocol", "websocket")]
         let peer = HTTP2Peer(limits)
         peer.record.onHead = {
-            $0.outlastsResponse = true
             _ = $0.sendHead(200, endsStream: false) { _ in }
             $0.sendEnd()
         }

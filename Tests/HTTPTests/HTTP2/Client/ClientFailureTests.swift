@@ -29,7 +29,7 @@ struct ClientFailureTests {
     @Test("resets are limited: further cancelled streams are only ignored")
     func withheldResets() throws {
         let peer = HTTP2ClientPeer()
-        peer.session.resetsLeft = 2
+        peer.session.limitResets(to: 2)
         let streams = try (0..<4).map { _ in try peer.sendRequest() }
         for stream in streams[..<3] { stream.reset(.cancel) }
         #expect(peer.frames().map(\.kind) == [.reset, .reset])
