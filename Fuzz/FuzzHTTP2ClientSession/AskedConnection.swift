@@ -28,6 +28,14 @@ struct AskedConnection: Equatable {
     /// Streams whose response was complete in the end, and those that failed for content beyond their window.
     var completed: Set<Int32> = []
     var overrun: Set<Int32> = []
+    /// Whether the server sent GOAWAY and no stream is left.
+    var hasEnded = false
+
+    /// Returns whether the connection ends at an earlier point than another, after GOAWAY. nghttp2 reads nothing behind
+    /// that point, such as a second GOAWAY, except for what has arrived in the same read.
+    func ends(before other: AskedConnection) -> Bool {
+        hasEnded && other.events.starts(with: events) && other.content.starts(with: content)
+    }
 
     static func ask(
         _ bytes: [UInt8], inStepsOf step: Int, _ manners: CallerManners, writesBetween: Bool
@@ -68,6 +76,7 @@ struct AskedConnection: Equatable {
                 _ = session.reportRoom()
                 session.finishEvent()
             }
+            asker.observed.hasEnded = session.isServerGoing && asker.streams.allSatisfy { !$0.isOpen }
             let observed = asker.observed
             write(session, pool)
             session.close()

@@ -17,7 +17,7 @@ public func fuzzHTTP2ClientSession(_ data: UnsafePointer<UInt8>, _ count: Int) -
     // What is written, and when, changes what is open when the next frame comes: so nothing is until the end.
     let whole = AskedConnection.ask(bytes, inStepsOf: bytes.count, manners, writesBetween: false)
     let pieces = AskedConnection.ask(bytes, inStepsOf: step, manners, writesBetween: false)
-    precondition(whole == pieces, "a cut changes the outcome: \(whole) against \(pieces)")
+    precondition(whole == pieces || pieces.ends(before: whole), "a cut changes the outcome: \(whole) against \(pieces)")
     _ = AskedConnection.ask(bytes, inStepsOf: step, manners, writesBetween: true)
 
     var greedy = manners
