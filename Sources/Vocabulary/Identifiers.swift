@@ -104,6 +104,9 @@ public struct KeyID: Hashable, Sendable {
     /// The first eight bytes as a number. It distributes devices, and never identifies them.
     public var prefix: UInt64 { words.first }
 
+    /// Hashes the prefix alone: a digest is evenly distributed, and many keys with one prefix are infeasible to find.
+    public func hash(into hasher: inout Hasher) { hasher.combine(words.first) }
+
     /// The 32 bytes.
     public var bytes: [UInt8] {
         [words.first, words.second, words.third, words.fourth].flatMap { word in

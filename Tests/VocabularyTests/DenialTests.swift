@@ -65,6 +65,8 @@ struct KeyIDTests {
             var other = bytes
             other[bit / 8] ^= 1 << UInt8(bit % 8)
             #expect(keyID(other) != id)
+            // Only the first eight bytes are hashed.
+            #expect(Set([id, keyID(other)]).count == 2)
         }
     }
 
