@@ -386,14 +386,13 @@ extension HTTP1Connection {
     /// - Returns: whether there is more to do now.
     private func pushContent(_ call: UpstreamCall, _ before: ContentDecoder, allowsAnotherCall: Bool) -> Bool {
         var decoder = before
-        // The end depends only on whether everything has arrived.
-        guard !decoder.isAtEnd else {
-            finish(keeping: allowsAnotherCall && isRequestComplete && output.isEmpty && input.isEmpty)
-            return true
-        }
-        do throws(MessageFault) {
-            let step = try decoder.next(input.readable)
-            var isHeld = false
+        var step = ContentDecoder.Step.end
+        var isHeld = false
+        if !decoder.isAtEnd {
+            do throws(MessageFault) { step = try decoder.next(input.readable) } catch {
+                fail(.malformed(error))
+                return false
+            }
             switch step {
             case .needMore: awaitContent()
             case .framing(let count): input.consume(count)
@@ -406,17 +405,19 @@ extension HTTP1Connection {
             }
             // The call may have been cancelled within.
             guard case .active = state else { return false }
-            state = .active(call, .content(decoder, allowsAnotherCall: allowsAnotherCall, isHeld: isHeld))
-            if isHeld {
-                // The client is slower than the server; the client's own timeouts apply.
-                wantRead(false)
-                clearDeadline()
-            }
-            return !isHeld && step != .needMore
-        } catch {
-            fail(.malformed(error))
-            return false
         }
+        // The end depends only on whether everything has arrived.
+        guard !decoder.isAtEnd else {
+            finish(keeping: allowsAnotherCall && isRequestComplete && output.isEmpty && input.isEmpty)
+            return true
+        }
+        state = .active(call, .content(decoder, allowsAnotherCall: allowsAnotherCall, isHeld: isHeld))
+        if isHeld {
+            // The client is slower than the server; the client's own timeouts apply.
+            wantRead(false)
+            clearDeadline()
+        }
+        return !isHeld && step != .needMore
     }
 
     // MARK: - Unused connections
