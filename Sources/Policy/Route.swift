@@ -51,7 +51,7 @@ public struct Route: Sendable {
     /// Whether every field with an unusual name is one that the route admits.
     ///
     /// - Parameter bytes: what the ranges of `head` refer to.
-    public func admitsNames(of head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+    func admitsNames(of head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
         guard head.hasUnusualNames else { return true }
         for field in head.fields where field.hasUnusualName {
             let name = field.nameRange.of(bytes)

@@ -34,6 +34,13 @@ public struct RouteTable {
         return Array(names.joined(separator: ", ").utf8)
     }
 
+    /// Returns whether every field with an unusual name is one that the route at an index admits.
+    ///
+    /// - Parameter bytes: what the ranges of `head` refer to.
+    public func admitsNames(of head: RequestHead, _ bytes: Span<UInt8>, at index: Int) -> Bool {
+        routes[index].admitsNames(of: head, bytes)
+    }
+
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
         // The first route of the request's host. Until it is found, each route's host is compared.

@@ -7,7 +7,7 @@ internal import Upstream
 
 /// The content of a request with a verified proof. It is hashed as it arrives, and held back until its digest
 /// matches: all of it where it is collected, its last byte where it is streamed.
-struct ProvenContent: ~Copyable {
+final class ProvenContent {
     private var digests: ContentDigests
     /// One of these two is set.
     private var collected: CollectedContent?
@@ -47,7 +47,7 @@ struct ProvenContent: ~Copyable {
     /// Holds content that has arrived.
     ///
     /// - Returns: False if there is no room for it.
-    mutating func collect(_ content: Span<UInt8>) throws(CryptographyError) -> Bool {
+    func collect(_ content: Span<UInt8>) throws(CryptographyError) -> Bool {
         guard collected?.append(content) == true else { return false }
         try digests.update(content)
         return true
@@ -56,7 +56,7 @@ struct ProvenContent: ~Copyable {
     /// Forwards content that has arrived, as far as there is room.
     ///
     /// - Returns: How many bytes were taken.
-    mutating func pass(_ content: Span<UInt8>, into sink: some ContentSink) throws(CryptographyError) -> Int {
+    func pass(_ content: Span<UInt8>, into sink: some ContentSink) throws(CryptographyError) -> Int {
         let taken = streamed?.pass(content, into: sink) ?? 0
         try digests.update(content.extracting(first: taken))
         return taken
@@ -65,7 +65,7 @@ struct ProvenContent: ~Copyable {
     /// Compares the digest when all content has arrived.
     ///
     /// - Returns: Whether it matches the proof.
-    mutating func verify() throws(CryptographyError) -> Bool {
+    func verify() throws(CryptographyError) -> Bool {
         isVerified = try digests.match()
         return isVerified
     }
@@ -73,7 +73,7 @@ struct ProvenContent: ~Copyable {
     /// Forwards what was held back, and then the end of the message, as far as there is room.
     ///
     /// - Returns: Whether that was all.
-    mutating func release(into sink: some ContentSink) -> Bool {
+    func release(into sink: some ContentSink) -> Bool {
         guard isVerified else { return false }
         return collected?.release(into: sink) ?? streamed?.release(into: sink) ?? false
     }

@@ -8,8 +8,8 @@ internal import Vocabulary
 enum RouteAccess {
     /// Forwarded with its certificate alone, which is all that the route requires.
     case certificate
-    /// Forwarded as this device, of the app at this index of the configuration.
-    case device(DeviceSnapshot, app: Int)
+    /// Forwarded as the device of the answer, of the app at this index of the configuration.
+    case device(app: Int)
     case refused(Refusal)
 
     /// The settings of a device's app.
@@ -81,7 +81,7 @@ enum RouteAccess {
                         Refusal(.appRefused, "the device was attested for the environment \(device.environment)"))
                     return
                 }
-                self = apps.contains(app.place) ? .device(device, app: app.place) : .refused(Refusal(.appRefused))
+                self = apps.contains(app.place) ? .device(app: app.place) : .refused(Refusal(.appRefused))
             }
         }
     }

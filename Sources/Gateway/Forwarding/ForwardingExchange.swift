@@ -39,7 +39,7 @@ final class ForwardingExchange: Exchange {
     }
 
     /// The state of one request. It is replaced at the end of the request.
-    struct RequestState {
+    struct RequestState: ~Copyable {
         var stage = Stage.deciding(waiting: nil)
         var decision = RequestDecision()
         var trace = TraceContext.none
@@ -78,7 +78,7 @@ final class ForwardingExchange: Exchange {
     let client: ClientMemory
     let call = ForwardingCall()
     var request = RequestState()
-    /// The content of a request with a verified proof, apart because the upstream takes it while other events of the request arrive.
+    /// The content of a request with a verified proof.
     var provenContent: ProvenContent?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
@@ -149,10 +149,7 @@ final class ForwardingExchange: Exchange {
     }
 
     override var heldBytes: Int {
-        switch provenContent {
-        case .none: call.footprint
-        case .some(let content): call.footprint + content.footprint
-        }
+        call.footprint + (provenContent?.footprint ?? 0)
     }
 
     /// A tunnel's client is checked repeatedly, but nothing waits for that.
@@ -229,7 +226,10 @@ extension ForwardingExchange {
     }
 
     /// The key for balancing by device: the device, or without one its certificate.
-    private var balanceKey: UInt64 { request.decision.device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0 }
+    private var balanceKey: UInt64 {
+        let device = request.decision.requiresDevice ? request.decision.device : nil
+        return device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0
+    }
 
     /// Returns whether the request may be sent again. A proof is valid for one sending, whatever the method, unless
     /// the server certainly did not process it.
@@ -249,7 +249,7 @@ extension ForwardingExchange {
         noteForwarding()
         request.stage = .forwarding(isEndDue: false)
         let framing = provenContent?.framing(replacing: head.framing) ?? head.framing
-        let hasOnlyProof = request.decision.proof.map { !$0.hasCompany } ?? false
+        let hasOnlyProof = request.decision.requiresProof && request.decision.proof?.hasCompany == false
         let key = request.decision.webSocketKey
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
@@ -294,7 +294,9 @@ extension ForwardingExchange {
 
     /// Returns the fields about the device, where the route requires one.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
-        guard let device = request.decision.device, let enforcement = gateway.enforcement else { return nil }
+        guard request.decision.requiresDevice, let device = request.decision.device,
+            let enforcement = gateway.enforcement
+        else { return nil }
         let known: Digest256
         if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
             known = pseudonym.digest
@@ -338,7 +340,7 @@ extension ForwardingExchange {
     func finishRequest() {
         // An upstream that has answered already gets no more; its request stays incomplete.
         guard !isContentVerified, framing.hasContent, let carrier = call.carrier else { return }
-        if request.decision.isProven {
+        if request.decision.requiresProof {
             guard let isMatch = matchContent() else { return }
             guard isMatch else { return deny(.bodyDigestMismatch) }
             request.outcome = .forwarded
@@ -418,7 +420,7 @@ extension ForwardingExchange {
 
     /// Appends a new challenge before the client's one expires.
     func appendDueChallenge(to output: inout ByteBuffer) {
-        guard request.decision.proof?.isChallengeAging == true else { return }
+        guard request.decision.requiresProof, request.decision.proof?.isChallengeAging == true else { return }
         gateway.enforcement?.appendAcceptSignature(
             to: &output, for: head, route: request.decision.route, device: request.decision.deviceOfCertificate)
     }

@@ -120,7 +120,7 @@ extension ForwardingExchange {
     private func takePlace() -> Refusal? {
         guard let route = request.decision.route else { return nil }
         let upstream = gateway.routes.routes[route].upstream
-        if request.decision.isVerified, let shortage = gateway.upstreams[upstream].shortage {
+        if request.decision.requiresProof, let shortage = gateway.upstreams[upstream].shortage {
             request.isUpstreamAsked = true
             return refusal(for: shortage)
         }

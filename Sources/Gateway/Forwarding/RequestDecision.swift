@@ -34,7 +34,9 @@ internal import Vocabulary
 /// ended: **when the upstream sees the first byte of a request with a proof, its counter is durable**
 /// (`counter(_:)` returns `forward` for a committed value only). With `body: stream`, content follows the counter, and
 /// its last byte waits for the digest.
-struct RequestDecision {
+///
+/// Not copyable, because it is large: a question about it would otherwise copy all of it.
+struct RequestDecision: ~Copyable {
     /// What to do next.
     enum Step {
         case refuse(Refusal)
@@ -131,9 +133,7 @@ struct RequestDecision {
             route = index
             return .refuse(Refusal(.methodRefused))
         case .route(let index):
-            guard gateway.routes.routes[index].admitsNames(of: head, bytes) else {
-                return refuse(.fieldNameUnusual)
-            }
+            guard gateway.routes.admitsNames(of: head, bytes, at: index) else { return refuse(.fieldNameUnusual) }
             route = index
             requirement = gateway.routes.routes[index].requirement
             if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
@@ -209,21 +209,18 @@ struct RequestDecision {
         let apps = requirement == .certificate ? .none : route.map { gateway.routes.routes[$0].apps } ?? .none
         let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = access { return .refuse(refusal) }
-        // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
-        if let limiter = gateway.limiter, case .found(let device) = lookup,
-            let excess = limiter.excess(of: device.id, now: now)
-        {
-            return .refuse(Refusal(excess))
-        }
-        switch access {
-        case .refused(let refusal): return .refuse(refusal)
-        case .certificate:
-            if case .found(let device) = lookup { sender = .certificate(device) } else { sender = .certificate(nil) }
+        guard case .found(let device) = lookup else {
+            sender = .certificate(nil)
             return route == nil ? .challenge : .takePlace
-        case .device(let device, let app):
-            sender = .device(device, app: app)
-            return requirement == .requestProof ? .awaitTurn : .takePlace
         }
+        // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
+        if let excess = gateway.limiter?.excess(of: device.id, now: now) { return .refuse(Refusal(excess)) }
+        guard case .device(let app) = access else {
+            sender = .certificate(device)
+            return route == nil ? .challenge : .takePlace
+        }
+        sender = .device(device, app: app)
+        return requirement == .requestProof ? .awaitTurn : .takePlace
     }
 
     // MARK: - Proof and place
@@ -250,7 +247,8 @@ struct RequestDecision {
     ///   - shortage: The refusal if there is no place for it at the upstream; nil if it has taken one.
     ///   - certificateEnd: The end of the client's certificate, in seconds since 1970.
     mutating func admit(
-        _ shortage: Refusal?, hasContent: Bool, certificateEnd: Int64, _ gateway: GatewayApplication, now: Instant
+        _ shortage: Refusal?, hasContent: Bool, certificateEnd: @autoclosure () -> Int64,
+        _ gateway: GatewayApplication, now: Instant
     ) -> Step {
         if let shortage { return .refuse(shortage) }
         if let route, let excess = gateway.limiter?.excess(ofRoute: route, now: now) { return .refuse(Refusal(excess)) }
@@ -258,7 +256,7 @@ struct RequestDecision {
             return .forward
         }
         // The counter is spent after the content has arrived, which may take time: the proof must still be valid then.
-        let left = max(0, min(proof.end, certificateEnd) - WallClock.seconds)
+        let left = max(0, min(proof.end, certificateEnd()) - WallClock.seconds)
         sender = .proven(device, app: app, proof, end: now + .seconds(left))
         // No byte is forwarded before the counter is durable.
         let isStreamed = hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
@@ -306,12 +304,16 @@ struct RequestDecision {
         return Refusal(.storeUnavailable, "the registry did not answer in time")
     }
 
-    // MARK: - What others need of it: inlined, because a call would copy all of the decision
+    // MARK: - What others need of it
+
+    /// Whether the route requires a device. Ask this first: it is cheap, and most requests may need none.
+    var requiresDevice: Bool { requirement != .certificate }
+    /// Whether the route requires a proof. A request that takes a place, or is forwarded, then has one.
+    var requiresProof: Bool { requirement == .requestProof }
 
     /// The device for which the request is forwarded.
-    @inline(__always)
     var device: DeviceSnapshot? {
-        guard requirement != .certificate else { return nil }
+        guard requiresDevice else { return nil }
         return switch sender {
         case .device(let device, _), .verified(let device, _, _), .proven(let device, _, _, _): device
         case .unknown, .introduced, .certificate: nil
@@ -337,21 +339,14 @@ struct RequestDecision {
         }
     }
 
-    @inline(__always)
     var proof: VerifiedProof? {
-        if requirement == .requestProof, case .proven(_, _, let proof, _) = sender { proof } else { nil }
+        if requiresProof, case .proven(_, _, let proof, _) = sender { proof } else { nil }
     }
 
     /// The device that vouches for a self-signed certificate, while the route is not known.
-    @inline(__always)
     var introduced: DeviceSnapshot? { if case .introduced(let device) = sender { device } else { nil } }
-    @inline(__always)
-    var isVerified: Bool { if requirement == .requestProof, case .verified = sender { true } else { false } }
-    @inline(__always)
-    var isProven: Bool { if requirement == .requestProof, case .proven = sender { true } else { false } }
+    var isProven: Bool { if requiresProof, case .proven = sender { true } else { false } }
 
-    @inline(__always)
     var webSocketKey: WebSocketKey? { if case .valid(let key) = webSocket { key } else { nil } }
-    @inline(__always)
     var asksForWebSocket: Bool { if case .none = webSocket { false } else { true } }
 }

@@ -41,7 +41,7 @@ struct ProvenContentTests {
 
     @Test("held content is forwarded only after verification, with its length")
     func collects() throws {
-        var proven = collected(try digests(content, sha512: content))
+        let proven = collected(try digests(content, sha512: content))
         let isTaken = try proven.collect(content.span)
         #expect(isTaken)
         let sink = TestSink(.length(5000))
@@ -60,7 +60,7 @@ struct ProvenContentTests {
 
     @Test("streamed content is forwarded before verification, except its last byte", arguments: [1, 999, 5000])
     func streams(piece: Int) throws {
-        var proven = ProvenContent(try digests(content), StreamedContent(.length(5000)))
+        let proven = ProvenContent(try digests(content), StreamedContent(.length(5000)))
         #expect(proven.framing(replacing: .length(5000)) == .length(5000))
         let sink = TestSink(.length(5000))
         for start in stride(from: 0, to: content.count, by: piece) {
@@ -87,9 +87,9 @@ struct ProvenContentTests {
         let content = Array("content".utf8)
         let other = Array("other".utf8)
         for (first, second) in [(other, nil), (content, other), (other, content)] {
-            var held = collected(try digests(first, sha512: second))
+            let held = collected(try digests(first, sha512: second))
             _ = try held.collect(content.span)
-            var streamed = ProvenContent(try digests(first, sha512: second), StreamedContent(.chunked))
+            let streamed = ProvenContent(try digests(first, sha512: second), StreamedContent(.chunked))
             let sink = TestSink(.chunked)
             _ = try streamed.pass(content.span, into: sink)
             sink.drain()

@@ -38,7 +38,7 @@ struct RouteAccessTests {
         }
         return switch standing {
         case .certificate: "certificate"
-        case .device(_, let app): "device of app \(app)"
+        case .device(let app): "device of app \(app)"
         case .refused(let refusal): String(describing: refusal.denial.row.code)
         }
     }

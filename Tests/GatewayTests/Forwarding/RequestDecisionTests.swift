@@ -411,7 +411,7 @@ private final class World {
     }
 
     private func shortage(
-        _ faults: Set<Fault>, _ decision: RequestDecision, _ gateway: GatewayApplication
+        _ faults: Set<Fault>, _ decision: borrowing RequestDecision, _ gateway: GatewayApplication
     ) -> Refusal? {
         if faults.contains(.upstreamBusy) { return Refusal(Denial(UpstreamFailure.requestLimit)) }
         if faults.contains(.deviceRequests) { return Refusal(.deviceRequestLimit) }
@@ -430,13 +430,14 @@ private final class World {
         return digest.matches { _ in hash }
     }
 
-    private func spend(_ decision: RequestDecision, _ faults: Set<Fault>) throws -> RequestDecision.Step {
+    private func spend(_ decision: borrowing RequestDecision, _ faults: Set<Fault>) throws -> RequestDecision.Step {
         if faults.contains(.storeLost) { return decision.counter(.storeUnavailable) }
         if faults.contains(.epochChanged) { return decision.counter(.epochChanged) }
         if faults.contains(.late) { return decision.counter(.late(highest: .max)) }
         if faults.contains(.replayed) { return decision.counter(.replayed) }
         let client = try #require(client)
-        let (device, proof) = (try #require(decision.device), try #require(decision.proof))
+        let (known, proven) = (decision.device, decision.proof)
+        let (device, proof) = (try #require(known), try #require(proven))
         let acceptance = client.spend(
             proof.counter, of: device, showing: proof.shown, mode: .strict, epoch: proof.epoch, token: 3)
         if let refusal = Refusal(acceptance, of: proof.counter) { return .refuse(refusal) }
