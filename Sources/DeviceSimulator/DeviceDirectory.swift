@@ -108,10 +108,22 @@ public struct DeviceDirectory: Sendable {
 // | `enrolment` | the progress and its service |
 // | `attested-key` | the key id of the hardware key that was attested last, because a key is attested once |
 // | `next-certificate-key.pem` | the new key, during a rotation |
+// | `keymint-1.pem` and further | on Android, the keys of the certificates above the attested key's, below the root |
 extension DeviceDirectory {
     private var recordPath: String { path + "/enrolment" }
     private var attestedKeyPath: String { path + "/attested-key" }
     private var nextKeyPath: String { path + "/next-certificate-key.pem" }
+
+    /// Returns a key of the phone's attestation authorities, which is created if it is missing.
+    ///
+    /// - Parameter position: The position of its certificate, counted from the attested key's, 0.
+    func keyMintKey(_ position: Int, _ library: LibraryContext) throws -> PrivateKey {
+        let path = path + "/keymint-\(position).pem"
+        if SimulatorFile.exists(path) { return try PrivateKey(pem: SimulatorFile.read(path), library) }
+        let key = try PrivateKey.generateP256(library)
+        try SimulatorFile.create(path, key.pem())
+        return key
+    }
 
     /// Prevents other processes from enrolling the same device.
     ///
@@ -149,9 +161,11 @@ extension DeviceDirectory {
     /// Creates a new hardware key. The counter is kept, because a new key's counter may begin anywhere.
     func replaceHardwareKey(_ library: LibraryContext) throws -> PrivateKey {
         let key = try PrivateKey.generateP256(library)
-        try SimulatorFile.replace(hardwareKeyPath, key.pem())
+        try replaceHardwareKey(by: key)
         return key
     }
+
+    func replaceHardwareKey(by key: PrivateKey) throws { try SimulatorFile.replace(hardwareKeyPath, key.pem()) }
 
     // MARK: - The certificate and its key
 
@@ -168,6 +182,11 @@ extension DeviceDirectory {
     /// Returns the certificate key to bind.
     public func keyToBind() throws -> SimulatedCertificateKey {
         try SimulatedCertificateKey(isRotating ? nextKeyPath : certificateKeyPath)
+    }
+
+    /// Returns the private key to bind, for its attestation.
+    func privateKeyToBind(_ library: LibraryContext) throws -> PrivateKey {
+        try PrivateKey(pem: SimulatorFile.read(isRotating ? nextKeyPath : certificateKeyPath), library)
     }
 
     /// Stores the certificate and makes its key the device's key.

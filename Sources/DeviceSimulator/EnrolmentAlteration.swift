@@ -16,6 +16,31 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     case attestation
     /// An unknown member.
     case member
+    // Instance initialization of an Android phone. Each has the name of the step that refuses it.
+    /// A certificate is cut off.
+    case attestationCertificates = "attestation-certificates"
+    /// Another root.
+    case attestationRoot = "attestation-root"
+    /// Another key has signed the leaf.
+    case attestationSignatures = "attestation-signatures"
+    /// The chain is one certificate longer.
+    case attestationProvisioning = "attestation-provisioning"
+    /// A certificate that is not valid yet.
+    case attestationValidity = "attestation-validity"
+    /// Two key descriptions.
+    case attestationKeyDescription = "attestation-key-description"
+    /// A key in software.
+    case attestationSecurityLevel = "attestation-security-level"
+    /// An imported key.
+    case attestationKey = "attestation-key"
+    /// An app that another certificate signed.
+    case attestationApplication = "attestation-application"
+    /// An unlocked bootloader.
+    case attestationBoot = "attestation-boot"
+    /// The patch level of January 2010.
+    case attestationPatchLevel = "attestation-patch-level"
+    /// A serial number of a revoked key.
+    case attestationRevocation = "attestation-revocation"
     // Key binding.
     /// A nonce that the service never issued, signed by the hardware key.
     case bindingNonce = "binding-nonce"
@@ -36,14 +61,44 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     case claim
     /// A changed bit of the token's signature.
     case signature
+    // Key binding of an Android phone.
+    /// The counter is missing.
+    case counter
+    /// A counter of 0, signed by the hardware key.
+    case counterZero = "counter-zero"
+    /// The last counter again, signed by the hardware key.
+    case counterReplayed = "counter-replayed"
+    /// An authenticator data, as of an iPhone.
+    case keyAttestation = "key-attestation"
+    /// The attestation of another certificate key.
+    case certificateKeyAttestation = "mtls-key"
+    /// The attestation of the certificate key is for other client data.
+    case certificateKeyChallenge = "mtls-challenge"
+    /// The attestation of the certificate key is missing.
+    case certificateKeyUnattested = "mtls-attestation"
 
     /// The request that is altered.
     public var endpoint: EnrolmentRequest.Endpoint {
         switch self {
-        case .nonce, .clientData, .tag, .attestation, .member: .initialization
+        case .nonce, .clientData, .tag, .attestation, .member, .attestationCertificates, .attestationRoot,
+            .attestationSignatures, .attestationProvisioning, .attestationValidity, .attestationKeyDescription,
+            .attestationSecurityLevel, .attestationKey, .attestationApplication, .attestationBoot,
+            .attestationPatchLevel, .attestationRevocation:
+            .initialization
         case .bindingNonce, .algorithm, .keyID, .type, .issuer, .audience, .issuedAt, .expiry, .instance,
-            .hardwareSignature, .claim, .signature:
+            .hardwareSignature, .claim, .signature, .counter, .counterZero, .counterReplayed, .keyAttestation,
+            .certificateKeyAttestation, .certificateKeyChallenge, .certificateKeyUnattested:
             .keyBinding
+        }
+    }
+
+    /// Whether only an Android phone sends what is altered.
+    public var isForAndroid: Bool {
+        switch self {
+        case .nonce, .clientData, .tag, .attestation, .member, .bindingNonce, .algorithm, .keyID, .type, .issuer,
+            .audience, .issuedAt, .expiry, .instance, .hardwareSignature, .claim, .signature:
+            false
+        default: true
         }
     }
 
@@ -66,7 +121,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         try Self.object(content) { body in
             switch self {
             case .tag: body["hardware_key_tag"] = Base64URL.encode([UInt8](repeating: 7, count: 32))
-            case .attestation: body["key_attestation"] = "AAAA"
+            case .attestation: body["key_attestation"] = body["key_attestation"] is String ? "AAAA" : ["AAAA"]
             case .member: body["unknown"] = 1
             default: break
             }
@@ -101,6 +156,9 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
                 if let last = signature.popLast() { signature.append(last ^ 1) }
                 claims["hardware_signature"] = Base64URL.encode(signature)
             case .claim: claims["unknown"] = 1
+            case .counter: claims["counter"] = nil
+            case .keyAttestation: claims["key_attestation"] = Base64URL.encode([UInt8](repeating: 7, count: 37))
+            case .certificateKeyUnattested: claims["mtls_key_attestation"] = nil
             default: break
             }
         }

@@ -2,6 +2,18 @@ internal import Cryptography
 public import TrustClient
 public import Vocabulary
 
+/// The attestation service of a simulated phone, on either platform.
+public protocol SimulatedPlatform {
+    /// Returns a hardware key that was not attested, and on Android the tag that its app has chosen.
+    func makeKey() throws -> (keyID: KeyID, tag: [UInt8]?)
+    /// Attests a key. Each key is attested once.
+    ///
+    /// - Parameter clientDataHash: On Android the challenge.
+    func attest(_ keyID: KeyID, clientDataHash: [UInt8]) throws -> KeyAttestation
+    /// Signs for the certificate key to bind, with the next counter.
+    func prove(_ data: KeyBindingClientData, by keyID: KeyID) throws -> KeyBindingProof
+}
+
 /// The `DCAppAttestService` of a simulated device. It attests each key once.
 public struct SimulatedAttestor: Attestor {
     private let device: DeviceDirectory
@@ -27,20 +39,11 @@ public struct SimulatedAttestor: Attestor {
         self.systemVersion = systemVersion
     }
 
-    /// Returns the device's hardware key. If that key was attested, a new one replaces it.
-    public func generateKey() throws -> KeyID {
-        let library = try LibraryContext()
-        let current = try keyID(device.hardwareKey(library), library)
-        guard try device.attestedKey() == current else { return current }
-        return try keyID(device.replaceHardwareKey(library), library)
-    }
+    public func generateKey() throws -> KeyID { try device.unattestedKey(LibraryContext()) }
 
     public func attestation(of keyID: KeyID, clientDataHash: [UInt8]) throws -> [UInt8] {
         let library = try LibraryContext()
-        let key = try device.hardwareKey(library)
-        guard try self.keyID(key, library) == keyID, try device.attestedKey() != keyID else {
-            throw AttestorFault.keyLost
-        }
+        let key = try device.keyToAttest(keyID, library)
         let maker = try AttestationMaker(authorityIn: authority, form: form, systemVersion: systemVersion, library)
         let attestation = try maker.attestation(of: key, rpID: rpID, clientDataHash: clientDataHash)
         try device.noteAttested(keyID)
@@ -53,10 +56,55 @@ public struct SimulatedAttestor: Attestor {
         guard maker.keyID == keyID else { throw AttestorFault.keyLost }
         return try maker.assertion(counter: device.counter.take(), clientDataHash: clientDataHash)
     }
+}
 
-    private func keyID(_ key: PrivateKey, _ library: LibraryContext) throws -> KeyID {
+extension SimulatedAttestor: SimulatedPlatform {
+    public func makeKey() throws -> (keyID: KeyID, tag: [UInt8]?) { (try generateKey(), nil) }
+
+    public func attest(_ keyID: KeyID, clientDataHash: [UInt8]) throws -> KeyAttestation {
+        .appAttest(try attestation(of: keyID, clientDataHash: clientDataHash))
+    }
+
+    public func prove(_ data: KeyBindingClientData, by keyID: KeyID) throws -> KeyBindingProof {
+        .assertion(try assertion(by: keyID, clientDataHash: data.hash))
+    }
+}
+
+extension DeviceDirectory {
+    /// Returns the hardware key. If it was attested, a new one replaces it.
+    func unattestedKey(_ library: LibraryContext) throws -> KeyID {
+        let current = try keyID(of: hardwareKey(library), library)
+        guard try attestedKey() == current else { return current }
+        return try keyID(of: replaceHardwareKey(library), library)
+    }
+
+    /// Makes the certificate key to bind the hardware key too.
+    ///
+    /// - Throws: if that key was attested, because a key is attested once.
+    func certificateKeyAsHardwareKey(_ library: LibraryContext) throws -> KeyID {
+        let key = try privateKeyToBind(library)
+        let keyID = try keyID(of: key, library)
+        guard try attestedKey() != keyID else {
+            throw SimulatorError("the certificate key was attested before: replace it with --rotate, or the device")
+        }
+        try replaceHardwareKey(by: key)
+        return keyID
+    }
+
+    /// Returns the hardware key.
+    ///
+    /// - Throws: `keyLost` if the device has another key, or this one was attested.
+    func keyToAttest(_ keyID: KeyID, _ library: LibraryContext) throws -> PrivateKey {
+        let key = try hardwareKey(library)
+        guard try self.keyID(of: key, library) == keyID, try attestedKey() != keyID else {
+            throw AttestorFault.keyLost
+        }
+        return key
+    }
+
+    func keyID(of key: PrivateKey, _ library: LibraryContext) throws -> KeyID {
         guard let keyID = try key.publicKey.keyID(library) else {
-            throw SimulatorError("\(device.hardwareKeyPath) contains no key on P-256")
+            throw SimulatorError("\(hardwareKeyPath) contains no key on P-256")
         }
         return keyID
     }
@@ -80,55 +128,5 @@ public struct SimulatedCertificateKey: CertificateKey {
         let library = try LibraryContext()
         let key = try P256SigningKey(PrivateKey(pem: SimulatorFile.read(path), library), library)
         return try key.sign(digest: library.sha256(of: message.span))
-    }
-}
-
-/// The simulator's certification authority, with the structure of Apple's for App Attest: a root and an intermediate on
-/// P-384. Trust in its root means trust in software keys, so its names say what it is.
-public enum SimulatorAuthority {
-    /// The files in the order of writing.
-    public static let files = [
-        "simulator-root.key", "simulator-root.pem", "simulator-intermediate.key", "simulator-intermediate.pem",
-    ]
-
-    private static let lifetime: Int64 = 3_650 * 86_400
-
-    /// Creates root and intermediate. Replaces nothing.
-    ///
-    /// - Returns: the paths of the files.
-    public static func create(in directory: String) throws -> [String] {
-        let paths = files.map { directory + "/" + $0 }
-        for path in paths where SimulatorFile.exists(path) {
-            throw SimulatorError("\(path) already exists; nothing was written")
-        }
-        let library = try LibraryContext()
-        let rootKey = try PrivateKey.generateP384(library)
-        let root = try CertificateIssuer.selfSigned(
-            .rootAuthority, commonName: "AttestGate Device Simulator Root CA (not Apple)", lifetime: lifetime,
-            key: rootKey, library)
-        let key = try PrivateKey.generateP384(library)
-        let intermediate = try root.issue(
-            CertificateTemplate(
-                purpose: .authority, commonName: "AttestGate Device Simulator CA 1 (not Apple)", lifetime: lifetime),
-            for: key.publicKey)
-        let contents = [try rootKey.pem(), try root.certificate.pem(), try key.pem(), try intermediate.pem()]
-        try SimulatorFile.makeDirectory(directory)
-        for (path, content) in zip(paths, contents) { try SimulatorFile.create(path, content) }
-        return paths
-    }
-
-    /// Returns the intermediate, which signs attestations.
-    static func intermediate(in directory: String, _ library: LibraryContext) throws -> CertificateIssuer {
-        guard SimulatorFile.exists(directory + "/" + files[3]) else {
-            throw SimulatorError(
-                "there is no authority in \(directory): create one with attestgate-device ca init --directory \(directory)"
-            )
-        }
-        let certificate = try Certificate.all(inPEM: SimulatorFile.read(directory + "/" + files[3]), library)
-        let key = try PrivateKey(pem: SimulatorFile.read(directory + "/" + files[2]), library)
-        guard let certificate = certificate.first else {
-            throw SimulatorError("\(directory)/\(files[3]) contains no certificate")
-        }
-        return try CertificateIssuer(certificate: certificate, key: key, library)
     }
 }

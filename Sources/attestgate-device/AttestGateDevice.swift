@@ -9,8 +9,8 @@ struct AttestGateDevice: ParsableCommand {
         commandName: "attestgate-device",
         abstract: "A software phone for development: enrolment, proofs and requests, as iPhone or Android phone.",
         discussion: """
-            Apple attests nothing here: a gateway that trusts the simulator's authority trusts anyone who has its \
-            key.
+            Neither Apple nor Google attests anything here: a gateway that trusts the simulator's authority trusts \
+            anyone who has its key.
             """,
         version: "0.1.0",
         subcommands: [CA.self, Enrol.self, Create.self, Request.self])

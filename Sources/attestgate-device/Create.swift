@@ -15,7 +15,7 @@ struct Create: ParsableCommand {
               attestgate pki issue --directory certs --certificate-key PEM --out DIR/certificate.pem
             `request` expects the client certificate there. With --self-signed, it is created here and self-signed, \
             for listeners with `registered` in `clients.accept`. All files are readable only by their owner; none is \
-            replaced. An Android device has an app id of the form android:PACKAGE.
+            replaced. An Android phone has an app id of the form android:PACKAGE.
             """)
 
     @Option(help: ArgumentHelp("The output directory.", valueName: "DIR"), completion: .directory)
@@ -102,24 +102,29 @@ struct Create: ParsableCommand {
 struct CA: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ca",
-        abstract: "The simulator's own App Attest style authority.",
+        abstract: "The simulator's own authority, in place of Apple's or Google's.",
         subcommands: [CAInit.self])
 }
 
 private struct CAInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Create the simulator's root and intermediate authority.",
+        abstract: "Create the authority whose root gateways trust for simulated phones.",
         discussion: """
             Writes these files into the directory, readable only by their owner, and never replaces one:
               simulator-root.pem, simulator-root.key                  a root for gateways to trust instead of Apple's
-              simulator-intermediate.pem, simulator-intermediate.key  issues the attestation certificates of simulated phones
+              simulator-intermediate.pem, simulator-intermediate.key  issues the attestation certificates of iPhones
+            With --platform android:
+              simulator-android-root.pem, simulator-android-root.key  a root for gateways to trust instead of Google's
             """)
+
+    @Option(help: "The platform of the phones: ios or android.")
+    var platform: DevicePlatform = .ios
 
     @Option(help: ArgumentHelp("The output directory.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     func run() throws {
-        for path in try SimulatorAuthority.create(in: directory) { Terminal.put(line: "wrote \(path)") }
+        for path in try SimulatorAuthority.create(in: directory, for: platform) { Terminal.put(line: "wrote \(path)") }
     }
 }

@@ -43,11 +43,7 @@ struct PhoneOptions: ParsableArguments {
 
 extension AssertionForm: ExpressibleByArgument {}
 
-/// The platforms of simulated devices.
-enum DevicePlatform: String, CaseIterable, ExpressibleByArgument {
-    case ios
-    case android
-}
+extension DevicePlatform: ExpressibleByArgument {}
 
 /// The options of the request's transfer, with curl's names.
 struct TransferOptions: ParsableArguments {

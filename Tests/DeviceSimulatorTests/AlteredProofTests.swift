@@ -236,6 +236,11 @@ enum Sample {
         return id
     }()
 
+    static let androidAppID: AppID = {
+        guard let id = AppID("android:org.example.app") else { preconditionFailure("this is an app id") }
+        return id
+    }()
+
     static func challenge(_ nonce: String = "abc", receivedAt: Int64 = 0) throws -> ReceivedChallenge {
         ReceivedChallenge(
             try AcceptSignature(components: Coverage().components(for: []), nonce: Array(nonce.utf8)),

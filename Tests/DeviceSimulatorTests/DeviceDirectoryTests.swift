@@ -76,7 +76,7 @@ struct DeviceDirectoryTests {
     func authority() throws {
         let path = temporary.path + "/ca"
         let written = try SimulatorAuthority.create(in: path)
-        #expect(written == SimulatorAuthority.files.map { path + "/" + $0 })
+        #expect(written == SimulatorAuthority.files(for: .ios).map { path + "/" + $0 })
         for path in written { #expect(try TemporaryDirectory.permissions(path) == 0o600) }
         let root = try Certificate.all(inPEM: read(written[1]), library)[0]
         let intermediate = try Certificate.all(inPEM: read(written[3]), library)[0]

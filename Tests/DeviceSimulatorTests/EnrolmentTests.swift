@@ -285,9 +285,9 @@ struct TestPhone {
                     let attestation = try attestor.attestation(of: key, clientDataHash: hash)
                     if cut == .afterAttesting { return .cutOff }
                     action = exchange.attested(attestation)
-                case .assert(let key, let hash):
+                case .assert(let key, let data):
                     action = exchange.asserted(
-                        try attestor.assertion(by: key, clientDataHash: hash), now: service.now + clockError)
+                        try attestor.assertion(by: key, clientDataHash: data.hash), now: service.now + clockError)
                 case .sign(let message): action = exchange.signed(try key.signature(over: message))
                 case .send(let request):
                     if cut == .before(request.endpoint) { return .cutOff }

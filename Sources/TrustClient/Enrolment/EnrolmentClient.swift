@@ -49,8 +49,8 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
                 case .makeKey: action = exchange.keyMade(try await attestor.generateKey())
                 case .attest(let keyID, let hash):
                     action = exchange.attested(try await attestor.attestation(of: keyID, clientDataHash: hash))
-                case .assert(let keyID, let hash):
-                    let assertion = try await attestor.assertion(by: keyID, clientDataHash: hash)
+                case .assert(let keyID, let data):
+                    let assertion = try await attestor.assertion(by: keyID, clientDataHash: data.hash)
                     action = exchange.asserted(assertion, now: clock())
                 case .sign(let message): action = exchange.signed(try await key.signature(over: message))
                 case .send(let request): action = exchange.answered(try await send(request), now: clock())

@@ -21,10 +21,10 @@ public struct EnrolmentExchange: Equatable, Sendable {
         case makeKey
         /// Send the request, then call `answered`.
         case send(EnrolmentRequest)
-        /// Call `Attestor.attestation`, then `attested` or `attestorFailed`.
+        /// Call `Attestor.attestation`, then `attested` or `attestorFailed`. On Android the hash is the challenge.
         case attest(KeyID, clientDataHash: [UInt8])
-        /// Call `Attestor.assertion`, then `asserted` or `attestorFailed`.
-        case assert(KeyID, clientDataHash: [UInt8])
+        /// Call `Attestor.assertion`, then `asserted` or `attestorFailed`. On Android sign the client data.
+        case assert(KeyID, KeyBindingClientData)
         /// Call `CertificateKey.signature`, then `signed`.
         case sign([UInt8])
         /// The enrolment has the certificate.
@@ -96,15 +96,22 @@ public struct EnrolmentExchange: Equatable, Sendable {
 
     // MARK: - Results of the platform
 
-    public mutating func keyMade(_ key: KeyID) -> Action {
+    /// Handles a new hardware key.
+    ///
+    /// - Parameter tag: On Android: 16 to 64 random bytes, new for each key. Nil on iOS.
+    public mutating func keyMade(_ key: KeyID, tag: [UInt8]? = nil) -> Action {
         guard state == .key else { outOfTurn() }
+        precondition((16...64).contains(tag?.count ?? 32), "a hardware key tag has 16 to 64 bytes")
         record.step = .keyMade(key)
+        record.chosenTag = tag
         return fetchNonce(.nonceForAttestation(key))
     }
 
-    public mutating func attested(_ attestation: [UInt8]) -> Action {
+    public mutating func attested(_ attestation: [UInt8]) -> Action { attested(.appAttest(attestation)) }
+
+    public mutating func attested(_ attestation: KeyAttestation) -> Action {
         guard case .attestation(let key, let nonce) = state else { outOfTurn() }
-        let content = form.initialization(nonce, key, attestation: attestation, point: point)
+        let content = form.initialization(nonce, tag(of: key), attestation: attestation, point: point)
         record.attestedPoint = form == .dsr ? point : nil
         record.step = .attested(key, initialization: content)
         state = .initialization(key)
@@ -115,9 +122,14 @@ public struct EnrolmentExchange: Equatable, Sendable {
     ///
     /// - Parameter now: The time by this phone's clock, in seconds since 1970.
     public mutating func asserted(_ assertion: [UInt8], now: Int64) -> Action {
+        asserted(.assertion(assertion), now: now)
+    }
+
+    public mutating func asserted(_ proof: KeyBindingProof, now: Int64) -> Action {
         guard case .assertion(let token) = state else { outOfTurn() }
-        guard let entries = AssertionEntries(assertion) else { return end(.signatureUnreadable) }
-        let input = token.signingInput(entries, issuedAt: max(0, now + clockOffset))
+        guard let input = token.signingInput(proof, issuedAt: max(0, now + clockOffset)) else {
+            return end(.signatureUnreadable)
+        }
         state = .signature(input)
         return .sign(Array(input.utf8))
     }
@@ -147,14 +159,15 @@ public struct EnrolmentExchange: Equatable, Sendable {
         case .nonceForAttestation(let key):
             guard let nonce = answer.nonce else { return refused(answer, .nonce) }
             state = .attestation(key, nonce)
-            return .attest(key, clientDataHash: form.hash(nonce, key, point: point))
+            return .attest(key, clientDataHash: form.hash(nonce, tag(of: key), point: point))
         case .initialization(let key): return initializationAnswered(answer, key)
         case .nonceForBinding(let key):
             guard let nonce = answer.nonce else { return refused(answer, .nonce) }
             let token = KeyBindingToken(
-                service: record.service, nonce: nonce, hardwareKeyID: key, point: point, admissionToken: admissionToken)
+                service: record.service, nonce: nonce, tag: tag(of: key).text, point: point,
+                admissionToken: admissionToken)
             state = .assertion(token)
-            return .assert(key, clientDataHash: token.clientDataHash)
+            return .assert(key, token.clientData)
         case .binding: return bindingAnswered(answer)
         case .idle, .key, .attestation, .assertion, .signature, .over: outOfTurn()
         }
@@ -201,12 +214,15 @@ public struct EnrolmentExchange: Equatable, Sendable {
             // The same attestation would always be refused.
             record.step = .begun
             record.attestedPoint = nil
+            record.chosenTag = nil
             return end(.refused(refusal, advice: advice))
         case .later, .awaitApproval, .update, .giveUp: return end(.refused(refusal, advice: advice))
         }
     }
 
     // MARK: - Helpers
+
+    private func tag(of key: KeyID) -> HardwareKeyTag { HardwareKeyTag(key, chosen: record.chosenTag) }
 
     private mutating func newKey(else failure: EnrolmentFailure? = nil) -> Action {
         if let failure {
@@ -216,6 +232,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
             record.step = .begun
         }
         record.attestedPoint = nil
+        record.chosenTag = nil
         isRepetition = false
         state = .key
         return .makeKey

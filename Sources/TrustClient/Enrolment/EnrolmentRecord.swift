@@ -26,6 +26,8 @@ public struct EnrolmentRecord: Equatable, Sendable {
     public internal(set) var step: Step
     /// The point of the certificate key that must be bound first, if the attestation is for one.
     var attestedPoint: [UInt8]?
+    /// The tag that an Android app has chosen for its hardware key. Nil on iOS, where it is the key id.
+    public internal(set) var chosenTag: [UInt8]?
 
     /// Creates a record without progress.
     public init(service: EnrolmentServiceAddress) {
@@ -72,6 +74,7 @@ extension EnrolmentRecord {
         var hardwareKey: String?
         var initialization: String?
         var attestedPoint: String?
+        var tag: String?
 
         enum CodingKeys: String, CodingKey {
             case url
@@ -80,6 +83,7 @@ extension EnrolmentRecord {
             case hardwareKey = "hardware_key"
             case initialization
             case attestedPoint = "attested_point"
+            case tag = "hardware_key_tag"
         }
 
         init(_ record: EnrolmentRecord) {
@@ -87,6 +91,7 @@ extension EnrolmentRecord {
             provider = record.service.provider
             hardwareKey = record.hardwareKeyID?.base64
             attestedPoint = record.attestedPoint.map(Base64URL.encode)
+            tag = record.chosenTag.map(Base64URL.encode)
             switch record.step {
             case .begun: step = "begun"
             case .keyMade: step = "key-made"
@@ -104,6 +109,12 @@ extension EnrolmentRecord {
             if let attestedPoint {
                 guard let point = Base64URL.decode(attestedPoint), point.count == 65 else { return nil }
                 record.attestedPoint = point
+            }
+            if let tag {
+                guard hardwareKey != nil, let bytes = Base64URL.decode(tag), (16...64).contains(bytes.count) else {
+                    return nil
+                }
+                record.chosenTag = bytes
             }
             let key = hardwareKey.flatMap(KeyID.init(base64:))
             guard (key == nil) == (hardwareKey == nil) else { return nil }

@@ -15,7 +15,8 @@ struct KeyBindingToken: Equatable, Sendable {
 
     let service: EnrolmentServiceAddress
     let nonce: EnrolmentNonce
-    let hardwareKeyID: KeyID
+    /// The hardware key tag, in base64url.
+    let tag: String
     /// The point of the certificate key, 65 bytes.
     let point: [UInt8]
     /// The admission token: a JWS in compact form, or nil.
@@ -29,26 +30,36 @@ struct KeyBindingToken: Equatable, Sendable {
         Base64URL.encode(ContentHash.sha256(Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
     }
 
-    /// The hash that the hardware key signs: of these bytes in this order, without white space.
-    var clientDataHash: [UInt8] {
-        ContentHash.sha256(Array(#"{"nonce":"\#(nonce.text)","jwk_thumbprint":"\#(thumbprint)"}"#.utf8))
-    }
+    var clientData: KeyBindingClientData { KeyBindingClientData(nonce: nonce, tag: tag, thumbprint: thumbprint) }
 
     /// Returns the bytes that the certificate key signs. No value needs escapes: URLs were checked, and the rest is
     /// base64url.
     ///
     /// - Parameter issuedAt: The time by the service's clock, in seconds since 1970.
-    func signingInput(_ assertion: AssertionEntries, issuedAt: Int64) -> String {
+    /// - Returns: nil if the assertion is malformed.
+    func signingInput(_ proof: KeyBindingProof, issuedAt: Int64) -> String? {
+        guard let proof = Self.claims(of: proof) else { return nil }
         let thumbprint = thumbprint
         let header = #"{"alg":"ES256","kid":"\#(thumbprint)","typ":"rp-kb+jwt"}"#
         var claims = #"{"iss":"\#(service.provider)/instance/\#(thumbprint)","aud":"\#(service.provider)","#
         claims += #""iat":\#(issuedAt),"exp":\#(issuedAt + Self.life),"nonce":"\#(nonce.text)","#
-        claims += #""hardware_key_tag":"\#(hardwareKeyID.tag)","#
-        claims += #""hardware_signature":"\#(Base64URL.encode(assertion.signature))","#
-        claims += #""key_attestation":"\#(Base64URL.encode(assertion.authenticatorData))","#
+        claims += #""hardware_key_tag":"\#(tag)",\#(proof)"#
         if let admissionToken { claims += #""admission_token":"\#(admissionToken)","# }
         claims += #""cnf":{"jwk":{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"}}}"#
         return Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
+    }
+
+    /// Returns the claims with what the hardware key has signed, each with its comma.
+    private static func claims(of proof: KeyBindingProof) -> String? {
+        switch proof {
+        case .assertion(let assertion):
+            guard let entries = AssertionEntries(assertion) else { return nil }
+            return #""hardware_signature":"\#(Base64URL.encode(entries.signature))","#
+                + #""key_attestation":"\#(Base64URL.encode(entries.authenticatorData))","#
+        case .signature(let signature, let counter, let chain):
+            return #""hardware_signature":"\#(Base64URL.encode(signature))","counter":\#(counter),"#
+                + (chain.map { #""mtls_key_attestation":\#($0.json),"# } ?? "")
+        }
     }
 
     /// Returns the content of `POST /key-binding`.
@@ -76,41 +87,34 @@ struct KeyBindingToken: Equatable, Sendable {
     }
 }
 
-/// The form of the client data with which the hardware key is attested. The service configures it for each app.
-public enum ClientDataForm: String, CaseIterable, Sendable {
-    /// SHA-256(UTF-8(nonce) || UTF-8(hardware key tag)).
-    case nonceAndTag = "nonce-and-tag"
-    /// SHA-256(UTF-8(nonce)).
-    case nonce
-    /// SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of the certificate key)). The attestation is also
-    /// for that key, which must be bound first.
-    case dsr
+/// The client data of a key binding: what the hardware key signs.
+public struct KeyBindingClientData: Equatable, Sendable {
+    let nonce: EnrolmentNonce
+    let tag: String
+    let thumbprint: String
 
-    /// Returns the 32 bytes for `attestKey(_:clientDataHash:)`.
+    /// On iOS: the 32 bytes for `generateAssertion(_:clientDataHash:)`. They are the SHA-256 of a JSON object with these
+    /// members in this order, without white space.
+    public var hash: [UInt8] {
+        ContentHash.sha256(Array(#"{"nonce":"\#(nonce.text)","jwk_thumbprint":"\#(thumbprint)"}"#.utf8))
+    }
+
+    /// On Android: returns the bytes to sign with `SHA256withECDSA`.
     ///
-    /// - Parameter point: The point of the certificate key.
-    func hash(_ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, point: [UInt8]) -> [UInt8] {
-        switch self {
-        case .nonceAndTag: ContentHash.sha256(Array((nonce.text + hardwareKeyID.tag).utf8))
-        case .nonce: ContentHash.sha256(Array(nonce.text.utf8))
-        case .dsr:
-            ContentHash.sha256(
-                ContentHash.sha256(nonce.bytes + Array("INTEGRITY".utf8)) + ContentHash.sha256(point))
-        }
+    /// - Parameter counter: The next value of the app's counter, at least 1.
+    public func message(counter: UInt32) -> [UInt8] {
+        Array(#"{"nonce":"\#(nonce.text)","jwk_thumbprint":"\#(thumbprint)","counter":\#(counter)}"#.utf8)
     }
 
-    /// Returns the content of `POST /instance-initialization`. All values are base64url, which needs no escapes.
-    func initialization(
-        _ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, attestation: [UInt8], point: [UInt8]
-    ) -> [UInt8] {
-        var text = #"{"nonce":"\#(nonce.text)","hardware_key_tag":"\#(hardwareKeyID.tag)","#
-        text += #""key_attestation":"\#(Base64URL.encode(attestation))""#
-        if self == .dsr { text += #","mtls_public_key":"\#(Base64URL.encode(point))""# }
-        return Array((text + "}").utf8)
-    }
+    /// On Android: the argument of `setAttestationChallenge` for the certificate key. A new key is generated with it.
+    public var certificateKeyChallenge: [UInt8] { ContentHash.sha256(Array((nonce.text + tag).utf8)) }
 }
 
-extension KeyID {
-    /// The hardware key tag of an iOS app instance.
-    var tag: String { Base64URL.encode(bytes) }
+/// The hardware key's consent to a key binding.
+public enum KeyBindingProof: Equatable, Sendable {
+    /// On iOS: the assertion, CBOR.
+    case assertion([UInt8])
+    /// On Android: the ECDSA signature over `KeyBindingClientData.message` in DER, the counter in it, and the certificates
+    /// of the certificate key in DER, leaf first, if it is attested.
+    case signature([UInt8], counter: UInt32, certificateKey: [[UInt8]]?)
 }

@@ -2,6 +2,7 @@ public import ArgumentParser
 internal import CCurl
 internal import Cryptography
 public import DeviceSimulator
+internal import Encoding
 internal import Foundation
 public import TrustClient
 internal import Vocabulary
@@ -30,7 +31,10 @@ struct Enrol: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The app id, for example ABCDE12345.org.example.app; required if there is no device yet.", valueName: "ID"))
+            """
+            The app id, for example ABCDE12345.org.example.app or android:org.example.app; required if there is no \
+            device yet.
+            """, valueName: "ID"))
     var appId: String?
 
     @Option(
@@ -53,27 +57,28 @@ struct Enrol: ParsableCommand {
     @Flag(help: "Replace the certificate's key; the hardware key signs for the new one.")
     var rotate = false
 
-    @Option(help: ArgumentHelp("The operating system whose attestation form is used.", valueName: "SYSTEM"))
-    var form: AssertionForm = .iOS14
+    @Option(help: ArgumentHelp("The system version that the attestation states.", valueName: "VERSION"))
+    var osVersion: String?
 
     @Option(
         help: ArgumentHelp(
-            "The system version that the attestation states, in place of the form's.", valueName: "VERSION"))
-    var osVersion: String?
-
-    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
-    var rpId: String?
-
-    @Option(help: ArgumentHelp("Send one request with this error, and do not retry.", valueName: "WHAT"))
+            """
+            Send one request with this error, and do not retry. Those that begin with attestation-, counter or mtls-, and \
+            key-attestation, are for Android phones.
+            """, valueName: "WHAT"))
     var alter: EnrolmentAlteration?
 
+    @OptionGroup(title: "iPhones") var iPhone: IPhoneOptions
+    @OptionGroup(title: "Android phones") var android: AndroidOptions
     @OptionGroup(title: "Transfer") var transfer: EnrolmentTransferOptions
 
     func validate() throws {
         guard service != nil else {
             throw ValidationError("--enrolment and --provider must have the form https://HOST[:PORT][/PATH]")
         }
-        if let appId, AppID(appId) == nil { throw ValidationError("\(appId) is not of the form PREFIX.bundle.id") }
+        if let appId, AppID(appId) == nil {
+            throw ValidationError("\(appId) is not of the form PREFIX.bundle.id or android:PACKAGE")
+        }
         if rotate, alter?.endpoint == .initialization {
             throw ValidationError("--rotate sends no initialization that --alter could change")
         }
@@ -101,11 +106,11 @@ struct Enrol: ParsableCommand {
         }
         if rotate { try device.beginRotation(library) }
         if device.isRotating, !rotate { Terminal.put(line: "continuing the rotation") }
-        let attestor = SimulatedAttestor(device, authority: authority, form: form, rpID: rpId, systemVersion: osVersion)
+        let platform = try platform(of: device)
         let transfer = transfer
         let resolve = CurlList(transfer.resolve)
         let runner = EnrolmentRunner(
-            device, attestor,
+            device, platform,
             try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, resolve) }, library,
             alteration: alter)
         try runner.run(record, form: clientData, admissionToken: try admissionToken.map(token))
@@ -113,21 +118,37 @@ struct Enrol: ParsableCommand {
 
     private func openedOrMade(_ library: LibraryContext) throws -> DeviceDirectory {
         if let device = try? DeviceDirectory(opening: directory) {
-            guard !device.appID.isAndroid else { throw Self.androidRefused }
-            guard let appId, device.appID.description != appId else { return device }
-            throw SimulatorError("the device in \(directory) belongs to \(device.appID), not to \(appId)")
+            if let appId, device.appID.description != appId {
+                throw SimulatorError("the device in \(directory) belongs to \(device.appID), not to \(appId)")
+            }
+            try checkOptions(for: device.appID)
+            return device
         }
         guard let appId, let app = AppID(appId) else {
             throw SimulatorError("there is no device in \(directory): create one with --app-id")
         }
-        guard !app.isAndroid else { throw Self.androidRefused }
+        try checkOptions(for: app)
         let device = try DeviceDirectory.create(directory, appID: app, library)
         Terminal.put(line: "created a device of \(app) in \(directory)")
         return device
     }
 
-    private static var androidRefused: SimulatorError {
-        SimulatorError("Android devices are not enrolled: register one with attestgate device add")
+    /// Checks that each option belongs to the app's platform.
+    private func checkOptions(for app: AppID) throws {
+        guard app.isAndroid ? iPhone.isEmpty : android.isEmpty && alter?.isForAndroid != true else {
+            throw SimulatorError("\(app) is no app of the platform to which an option belongs")
+        }
+        if app.isAndroid { _ = try android.phone(of: app, osVersion: osVersion) }
+    }
+
+    private func platform(of device: DeviceDirectory) throws -> any SimulatedPlatform {
+        guard device.appID.isAndroid else {
+            return SimulatedAttestor(
+                device, authority: authority, form: iPhone.form ?? .iOS14, rpID: iPhone.rpId, systemVersion: osVersion)
+        }
+        return SimulatedKeystore(
+            device, authority: authority, try android.phone(of: device.appID, osVersion: osVersion), form: clientData,
+            attestsCertificateKey: !android.noMtlsAttestation, alteration: alter)
     }
 
     private var authority: String {
@@ -142,6 +163,97 @@ struct Enrol: ParsableCommand {
     }
 }
 
+/// The options of an iPhone's attestations and assertions.
+struct IPhoneOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The operating system whose attestation form is used. (default: ios-14)", valueName: "SYSTEM"))
+    var form: AssertionForm?
+
+    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
+    var rpId: String?
+
+    var isEmpty: Bool { form == nil && rpId == nil }
+}
+
+/// The options of an Android phone's attestations.
+struct AndroidOptions: ParsableArguments {
+    enum SecurityLevel: String, CaseIterable, ExpressibleByArgument {
+        case tee
+        case strongbox
+    }
+
+    @Option(
+        help: ArgumentHelp(
+            "SHA-256 of the certificate that signed the app, 64 digits. (default: a5 32 times)", valueName: "HEX"))
+    var signingCertificate: String?
+
+    @Option(help: ArgumentHelp("The version code of the app. (default: 1)", valueName: "N"))
+    var appVersion: UInt64?
+
+    @Option(help: "Where the keys are: tee or strongbox. (default: tee)")
+    var securityLevel: SecurityLevel?
+
+    @Option(help: "How the phone got its attestation key: factory or remote. (default: factory)")
+    var provisioning: AndroidPhone.Provisioning?
+
+    @Option(help: ArgumentHelp("The patch level. (default: 2026-10)", valueName: "YYYY-MM"))
+    var patchLevel: String?
+
+    @Flag(help: "Do not attest the certificate key.")
+    var noMtlsAttestation = false
+
+    /// Whether no option was given.
+    var isEmpty: Bool {
+        signingCertificate == nil && appVersion == nil && securityLevel == nil && provisioning == nil
+            && patchLevel == nil && !noMtlsAttestation
+    }
+
+    func validate() throws {
+        if let signingCertificate, Hexadecimal.decode(signingCertificate)?.count != 32 {
+            throw ValidationError("--signing-certificate is a SHA-256 of 64 lower-case hexadecimal digits")
+        }
+        if let patchLevel, Self.level(patchLevel) == nil {
+            throw ValidationError("--patch-level is a year and a month, as 2026-10")
+        }
+    }
+
+    /// Returns year and month as KeyMint states them: 202610.
+    private static func level(_ text: String) -> UInt64? {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].count == 4, parts[1].count == 2, let year = UInt64(parts[0]),
+            let month = UInt64(parts[1]), (1...12).contains(month)
+        else { return nil }
+        return year * 100 + month
+    }
+
+    /// Returns a version as KeyMint states it: two digits for each part, 160001 for 16.0.1.
+    private static func version(_ text: String) -> UInt64? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt64($0) }
+        guard (1...3).contains(parts.count), parts.allSatisfy({ $0.map { $0 < 100 } ?? false }) else { return nil }
+        return (0..<3).reduce(0) { $0 * 100 + ($1 < parts.count ? parts[$1] ?? 0 : 0) }
+    }
+
+    func phone(of app: AppID, osVersion: String?) throws -> AndroidPhone {
+        var phone = AndroidPhone(package: String(app.description.dropFirst("android:".count)))
+        if let signingCertificate, let digest = Hexadecimal.decode(signingCertificate) {
+            phone.signingCertificate = digest
+        }
+        phone.version = appVersion ?? phone.version
+        if securityLevel == .strongbox { phone.securityLevel = .strongBox }
+        phone.provisioning = provisioning ?? phone.provisioning
+        phone.patchLevel = patchLevel.flatMap(Self.level) ?? phone.patchLevel
+        if let osVersion {
+            guard let version = Self.version(osVersion) else {
+                throw SimulatorError("\(osVersion) is no version of Android, such as 16 or 16.0.1")
+            }
+            phone.osVersion = version
+        }
+        return phone
+    }
+}
+
+extension AndroidPhone.Provisioning: ExpressibleByArgument {}
 extension ClientDataForm: ExpressibleByArgument {}
 extension EnrolmentAlteration: ExpressibleByArgument {}
 

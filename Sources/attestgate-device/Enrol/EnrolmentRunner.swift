@@ -11,17 +11,17 @@ final class EnrolmentRunner {
     private static let later = ExitCode(75)
 
     private let device: DeviceDirectory
-    private let attestor: SimulatedAttestor
+    private let platform: any SimulatedPlatform
     private let transfer: CurlTransfer
     private let library: LibraryContext
     private let alteration: EnrolmentAlteration?
 
     init(
-        _ device: DeviceDirectory, _ attestor: SimulatedAttestor, _ transfer: CurlTransfer, _ library: LibraryContext,
-        alteration: EnrolmentAlteration?
+        _ device: DeviceDirectory, _ platform: any SimulatedPlatform, _ transfer: CurlTransfer,
+        _ library: LibraryContext, alteration: EnrolmentAlteration?
     ) {
         self.device = device
-        self.attestor = attestor
+        self.platform = platform
         self.transfer = transfer
         self.library = library
         self.alteration = alteration
@@ -50,18 +50,18 @@ final class EnrolmentRunner {
             do {
                 switch action {
                 case .makeKey:
-                    let keyID = try attestor.generateKey()
+                    let (keyID, tag) = try platform.makeKey()
                     Terminal.put(line: "hardware key \(keyID.base64)")
-                    action = exchange.keyMade(keyID)
+                    action = exchange.keyMade(keyID, tag: tag)
                 case .attest(let keyID, let hash):
                     let hash = alteration?.clientDataHash(hash) ?? hash
-                    let attestation = try attestor.attestation(of: keyID, clientDataHash: hash)
-                    Terminal.put(line: "attested the hardware key: \(attestation.count) bytes")
+                    let attestation = try platform.attest(keyID, clientDataHash: hash)
+                    Terminal.put(line: "attested the hardware key: \(attestation.size)")
                     action = exchange.attested(attestation)
-                case .assert(let keyID, let hash):
-                    let assertion = try attestor.assertion(by: keyID, clientDataHash: hash)
+                case .assert(let keyID, let data):
+                    let proof = try platform.prove(data, by: keyID)
                     Terminal.put(line: "asserted the certificate key with counter \(try device.counter.last())")
-                    action = exchange.asserted(assertion, now: now)
+                    action = exchange.asserted(proof, now: now)
                 case .sign(let message):
                     if let alteration, alteration.endpoint == .keyBinding, !alteration.replacesNonce {
                         let content = try alteration.keyBinding(signingInput: message, sign: key.signature)
@@ -166,6 +166,15 @@ final class EnrolmentRunner {
             }
         Terminal.say("\(refusal); \(hint)")
         return advice == .later || advice == .awaitApproval ? Self.later : ExitCode(1)
+    }
+}
+
+extension KeyAttestation {
+    fileprivate var size: String {
+        switch self {
+        case .appAttest(let bytes): "\(bytes.count) bytes"
+        case .certificates(let chain): "\(chain.count) certificates"
+        }
     }
 }
 

@@ -145,16 +145,18 @@ def test_an_app_that_is_not_admitted_does_not_enrol(enrolling):
     assert "403 invalid_request" in phone.enrol("--rp-id", "TEAMID1234.org.example.stranger", status=1).stderr
 
 
-def rows():
-    """What docs/device-tool.md says of --alter: each word with what it is refused as."""
-    page = (REPOSITORY / "docs" / "device-tool.md").read_text().split("| `WHAT` |")[1].split("\n\n")[0]
-    for line in page.splitlines()[2:]:
-        words, _, refusal = line.strip("| ").split(" | ")
-        for word in re.findall("`(.*?)`", words):
-            yield word, refusal.replace("`", "")
+def rows(platform):
+    """What docs/device-tool.md says of --alter: each word with what it is refused as. Android phones have a table of their own too."""
+    page = (REPOSITORY / "docs" / "device-tool.md").read_text()
+    tables = page.split("| `WHAT`")[1:]
+    for table in tables if platform == "android" else tables[:1]:
+        for line in table.split("\n\n")[0].splitlines()[2:]:
+            words, *_, refusal = line.strip("| ").split(" | ")
+            for word in re.findall("`(.*?)`", words):
+                yield word, refusal.replace("`", "")
 
 
-@pytest.mark.parametrize("what, refusal", rows())
+@pytest.mark.parametrize("what, refusal", rows("ios"))
 def test_every_alteration_is_refused_as_documented(enrolling, what, refusal):
     phone = enrolling.phone(f"altered-{what}")
     assert f"was refused: {refusal}" in phone.enrol("--alter", what, status=1).stderr
@@ -164,7 +166,7 @@ def test_every_alteration_is_refused_as_documented(enrolling, what, refusal):
 
 def test_the_page_lists_every_alteration():
     listed = re.search(r"--alter.*?\(values: (.*?)\)", " ".join(run("enrol", "--help").stdout.split()))[1]
-    assert [word for word, _ in rows()] != [] and {word for word, _ in rows()} == set(listed.split(", "))
+    assert {word for word, _ in rows("android")} == set(listed.split(", "))
 
 
 @pytest.mark.parametrize("form", ["nonce", "dsr"])

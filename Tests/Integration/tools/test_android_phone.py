@@ -65,15 +65,10 @@ def test_each_fault_has_its_denial(request_of, own_upstream, arguments, denial):
     assert own_upstream.requests == []
 
 
-def test_options_of_assertions_and_enrolment_are_refused(request_of, tmp_path):
+def test_options_of_assertions_are_refused(request_of, tmp_path):
     for arguments in [("--rp-id", "x"), ("--form", "ios-27")]:
         done = request_of(*arguments)[2]
         assert done.returncode == 1 and b"does not make" in done.stderr
-    enrol = ("enrol", "--enrolment", "https://localhost:1", "--directory")
-    for arguments in [(request_of.directory,), (tmp_path / "other", "--app-id", ANDROID_APP)]:
-        done = device_tool(*enrol, *arguments)
-        assert done.returncode == 1 and b"attestgate device add" in done.stderr
-    assert not (tmp_path / "other").exists()
     for platform, app in [("ios", ANDROID_APP), ("android", "TEAMID1234.org.example.app"), ("android", "android:app")]:
         done = device_tool("create", "--platform", platform, "--app-id", app, "--directory", tmp_path / "other")
         assert done.returncode == 2

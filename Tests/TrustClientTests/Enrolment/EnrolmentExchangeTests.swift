@@ -1,3 +1,5 @@
+import Cryptography
+import Encoding
 import Foundation
 import Testing
 import TrustClient
@@ -321,6 +323,102 @@ struct EnrolmentExchangeTests {
     }
 }
 
+@Suite("Steps of an Android phone's enrolment")
+struct AndroidEnrolmentTests {
+    private static let now: Int64 = 1_790_000_000
+    private static let point = [UInt8(4)] + [UInt8](repeating: 9, count: 64)
+    private static let nonceText = "EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8"
+    private static let nonce = EnrolmentAnswer(
+        status: 200, date: nil, content: Array(#"{"nonce":"\#(nonceText)"}"#.utf8))
+    /// 16 bytes.
+    private static let tag = [UInt8](repeating: 5, count: 16)
+    private static let tagText = "BQUFBQUFBQUFBQUFBQUFBQ"
+
+    private func exchange(_ form: ClientDataForm = .nonceAndTag) throws -> EnrolmentExchange {
+        let service = try #require(EnrolmentServiceAddress(url: "https://enrol.example.org"))
+        var exchange = EnrolmentExchange(EnrolmentRecord(service: service), point: Self.point, form: form)
+        #expect(exchange.begin() == .makeKey)
+        _ = exchange.keyMade(Sample.keyID, tag: Self.tag)
+        return exchange
+    }
+
+    private static func sha256(_ bytes: [UInt8]) -> [UInt8] { Digest256.sha256(of: bytes.span).bytes }
+
+    private func content(_ action: EnrolmentExchange.Action) throws -> [UInt8] {
+        guard case .send(let request) = action else { throw CancellationError() }
+        return request.content ?? []
+    }
+
+    @Test("the challenge has the form that the service expects of Android phones")
+    func challenge() throws {
+        for (form, expected) in [
+            (ClientDataForm.nonceAndTag, Self.sha256(Array((Self.nonceText + Self.tagText).utf8))),
+            (.nonce, Array(Self.nonceText.utf8)),
+            (.dsr, Self.sha256([UInt8](16..<48) + Array("KEYPAIR_MTLS".utf8))),
+        ] {
+            var exchange = try exchange(form)
+            #expect(
+                exchange.answered(Self.nonce, now: Self.now) == .attest(Sample.keyID, clientDataHash: expected),
+                "\(form)")
+        }
+    }
+
+    @Test("the certificates are sent as an array, with the tag that the app has chosen")
+    func initialization() throws {
+        var exchange = try exchange()
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        let sent = try content(exchange.attested(.certificates([[1, 2, 3], [4]])))
+        #expect(
+            Sample.text(sent)
+                == #"{"nonce":"\#(Self.nonceText)","hardware_key_tag":"\#(Self.tagText)","#
+                + #""key_attestation":["AQID","BA"]}"#)
+    }
+
+    @Test("the record keeps the tag as long as its key")
+    func record() throws {
+        var exchange = try exchange()
+        #expect(exchange.record.chosenTag == Self.tag)
+        #expect(EnrolmentRecord(decoding: try exchange.record.encoded()) == exchange.record)
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        #expect(exchange.attestorFailed(.keyLost) == .makeKey)
+        #expect(exchange.record.chosenTag == nil)
+    }
+
+    @Test("the hardware key signs nonce, thumbprint and counter; the token carries counter and certificate key's chain")
+    func binding() throws {
+        for (chain, expected) in [([[1, 2, 3]], #","mtls_key_attestation":["AQID"]"#), (nil, "")]
+            as [([[UInt8]]?, String)]
+        {
+            var exchange = try exchange()
+            _ = exchange.answered(Self.nonce, now: Self.now)
+            _ = exchange.attested(.certificates([[1]]))
+            _ = exchange.answered(EnrolmentAnswer(status: 204, date: nil, content: []), now: Self.now)
+            guard case .assert(Sample.keyID, let data) = exchange.answered(Self.nonce, now: Self.now) else {
+                Issue.record("nothing to sign")
+                return
+            }
+            let thumbprint = try #require(
+                Sample.text(data.message(counter: 7)).firstMatch(
+                    of: /\{"nonce":"EBES[^"]*","jwk_thumbprint":"([^"]*)","counter":7\}/)?.1)
+            #expect(data.certificateKeyChallenge == Self.sha256(Array((Self.nonceText + Self.tagText).utf8)))
+            let signing = exchange.asserted(
+                .signature([1, 2], counter: 7, certificateKey: chain), now: Self.now)
+            guard case .sign(let input) = signing else {
+                Issue.record("\(signing)")
+                return
+            }
+            let payload = Sample.text(input).split(separator: ".")[1]
+            let text = Sample.text(try #require(Base64URL.decode(String(payload))))
+            #expect(text.hasPrefix(#"{"iss":"https://enrol.example.org/instance/\#(thumbprint)","#))
+            #expect(
+                text.contains(
+                    #""hardware_key_tag":"\#(Self.tagText)","hardware_signature":"AQI","counter":7\#(expected),"cnf":"#)
+            )
+            #expect(!text.contains(#""key_attestation":"#))
+        }
+    }
+}
+
 @Suite("The enrolment record of an app")
 struct EnrolmentRecordTests {
     @Test("a record is read as written")
@@ -350,6 +448,8 @@ struct EnrolmentRecordTests {
         for (part, other) in [
             ("begun", "bound"), ("begun", "over"), ("https://a.example", "http://a.example"), ("}", ""),
             ("}", #","hardware_key":"AAAA"}"#), ("}", #","attested_point":"AAAA"}"#),
+            ("}", #","hardware_key_tag":"BQUFBQUFBQUFBQUFBQUFBQ"}"#),
+            (#""begun""#, #""key-made","hardware_key":"\#(Sample.keyID.base64)","hardware_key_tag":"AAAA""#),
         ] {
             let text = whole.replacing(part, with: other)
             #expect(EnrolmentRecord(decoding: Array(text.utf8)) == nil, "\(text)")
