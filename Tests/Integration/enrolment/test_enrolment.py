@@ -317,10 +317,8 @@ CLAIMS = {
     "an assertion of another hardware key": lambda p, k: {"key": HardwareKey()},
     "an assertion of another app": lambda p, k: {"app": "TEAMID1234.org.example.foreign"},
     "an assertion with counter 0": lambda p, k: {"counter": 0},
-    "an assertion for another nonce": lambda p, k: {"client_data": (
-        '{"nonce":"%s","jwk_thumbprint":"%s"}' % (p.service.nonce(), k.thumbprint)).encode()},
-    "an assertion for another key": lambda p, k: {"client_data": (
-        '{"nonce":"%s","jwk_thumbprint":"%s"}' % ("n" * 43, MTLSKey().thumbprint)).encode()},
+    "an assertion for another nonce": lambda p, k: {"signed_nonce": p.service.nonce()},
+    "an assertion for another key": lambda p, k: {"signed_thumbprint": MTLSKey().thumbprint},
 }
 
 

@@ -4,15 +4,12 @@ import base64
 import json
 import subprocess
 import time
-from datetime import datetime
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import NameOID, ObjectIdentifier
 
+from support.key_attestation import KeyAttestationAuthority
 from support.key_description import CHALLENGE, PACKAGE, SIGNER, application, integer, key_description, octets, root_of_trust
 from support.paths import BINARY, ENVIRONMENT, REPOSITORY
 
@@ -97,40 +94,31 @@ def test_a_genuine_chain_is_read_in_each_form(vector):
 # A software phone
 
 class Phone:
-    """A chain of certificates like a factory-provisioned phone's, below a root of its own."""
+    """A phone with one key, whose chain leads to a root of its own."""
 
-    def __init__(self, description):
-        names = [{NameOID.COMMON_NAME: "Android Keystore Key"},
-                 {NameOID.TITLE: "TEE", NameOID.SERIAL_NUMBER: "1"}, {NameOID.TITLE: "TEE", NameOID.SERIAL_NUMBER: "2"},
-                 {NameOID.SERIAL_NUMBER: "f92009e853b6b045"}]
-        names = [x509.Name([x509.NameAttribute(kind, value) for kind, value in name.items()]) for name in names]
-        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
-        self.certificates = []
-        for position, name in enumerate(names):
-            above = min(position + 1, len(names) - 1)
-            builder = x509.CertificateBuilder().subject_name(name).issuer_name(names[above]).serial_number(0xAB0 + position) \
-                .not_valid_before(datetime(2026, 1, 1)).not_valid_after(datetime(2036, 1, 1)).public_key(keys[position].public_key())
-            if position == 0:
-                extension = x509.UnrecognizedExtension(ObjectIdentifier("1.3.6.1.4.1.11129.2.1.17"), description)
-                builder = builder.add_extension(extension, critical=False)
-            self.certificates.append(builder.sign(keys[above], hashes.SHA256()))
+    def __init__(self, directory, description):
+        key = ec.generate_private_key(ec.SECP256R1())
+        authority = KeyAttestationAuthority(directory)
+        self.root = authority.path
+        self.certificates = authority.certificates(key, description)
         self.chain = [certificate.public_bytes(Encoding.DER) for certificate in self.certificates]
-        point = keys[0].public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        self.public_key = base64.b64encode(point).decode()
-
-    def root(self, directory):
-        path = directory / "root.pem"
-        path.write_bytes(self.certificates[-1].public_bytes(Encoding.PEM))
-        return path
+        self.public_key = base64.b64encode(
+            key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)).decode()
 
 
 @pytest.fixture
-def judged(tmp_path):
+def phone_with(tmp_path):
+    """Makes a phone whose key has that description."""
+    return lambda description: Phone(tmp_path, description)
+
+
+@pytest.fixture
+def judged(phone_with):
     """Judges a phone's chain with options that fit, but for those that are given."""
     def judged(phone=None, *further, chain=None, **changed):
-        phone = phone or Phone(key_description())
+        phone = phone or phone_with(key_description())
         options = {
-            "root": phone.root(tmp_path), "at": TIME, "app-id": f"android:{PACKAGE}", "signing-certificate": SIGNER.hex(),
+            "root": phone.root, "at": TIME, "app-id": f"android:{PACKAGE}", "signing-certificate": SIGNER.hex(),
             "client-data-hash": base64.b64encode(CHALLENGE).decode(), "minimum-patch-level": "2026-02",
             **{name.replace("_", "-"): value for name, value in changed.items()}}
         arguments = [part for name, value in options.items() if value is not None for part in (f"--{name}", value)]
@@ -138,8 +126,8 @@ def judged(tmp_path):
     return judged
 
 
-def test_a_phone_s_key_is_accepted(judged):
-    phone = Phone(key_description())
+def test_a_phone_s_key_is_accepted(judged, phone_with):
+    phone = phone_with(key_description())
     found = judged(phone)
     assert found["accepted"], found
     assert [step["step"] for step in found["steps"]] == STEPS
@@ -148,9 +136,9 @@ def test_a_phone_s_key_is_accepted(judged):
     assert judged(phone, chain=phone.chain[:-1])["accepted"], "without its root"
 
 
-def test_what_no_option_names_is_shown_and_not_compared(tmp_path):
-    phone = Phone(key_description())
-    found = report("--root", phone.root(tmp_path), "--at", TIME, given=array(phone.chain))
+def test_what_no_option_names_is_shown_and_not_compared(phone_with):
+    phone = phone_with(key_description())
+    found = report("--root", phone.root, "--at", TIME, given=array(phone.chain))
     assert found["accepted"]
     assert [step["step"] for step in found["steps"] if step["ok"] is None] == ["challenge", "application", "patch_level", "revocation"]
     details = {step["step"]: step["detail"] for step in found["steps"]}
@@ -173,8 +161,8 @@ def test_an_option_that_does_not_fit_refuses_its_step(judged, step, changed):
     ("boot", key_description(hardware={704: root_of_trust(state=2)})),
     ("key", key_description(hardware={702: integer(2)})), ("key_description", key_description()[:-1]),
     ("security_level", key_description(level=0))], ids=["unlocked", "unverified", "imported", "cut", "software"])
-def test_a_description_that_does_not_fit_refuses_its_step(judged, step, description):
-    phone = Phone(description)
+def test_a_description_that_does_not_fit_refuses_its_step(judged, phone_with, step, description):
+    phone = phone_with(description)
     assert refused(judged(phone)) == [step]
     if step == "boot":
         assert judged(phone, boot="any")["accepted"]
@@ -191,30 +179,30 @@ def test_a_serial_on_the_status_list_is_refused(judged, tmp_path, serial):
     assert found["accepted"] and found["steps"][-1]["ok"] is True
 
 
-def test_each_likely_cause_is_reported(judged):
+def test_each_likely_cause_is_reported(judged, phone_with):
     def cause(*arguments, **options):
         return judged(*arguments, **options)["likely_causes"][0]
-    phone = Phone(key_description())
+    phone = phone_with(key_description())
     assert "all that getCertificateChain() returns" in cause(phone, chain=phone.chain[:1])
     assert "leaf first" in cause(phone, chain=[phone.chain[1], phone.chain[0], *phone.chain[2:]])
     assert "truncated" in cause(phone, chain=[phone.chain[0][:-1], *phone.chain[1:]])
     assert "--root" in cause(phone, root=None)
     assert "compare what the app passed" in cause(phone, client_data_hash="AA==")
     assert "debug build" in cause(phone, signing_certificate="00" * 32)
-    assert "--boot any" in cause(Phone(key_description(hardware={704: root_of_trust(locked=0)})))
+    assert "--boot any" in cause(phone_with(key_description(hardware={704: root_of_trust(locked=0)})))
 
 
-def test_what_identifies_a_phone_is_not_shown(judged):
+def test_what_identifies_a_phone_is_not_shown(judged, phone_with):
     secret = "356938035643809"
-    found = judged(Phone(key_description(hardware={714: octets(secret.encode()), 723: octets(secret.encode())})))
+    found = judged(phone_with(key_description(hardware={714: octets(secret.encode()), 723: octets(secret.encode())})))
     assert found["accepted"]
     text = json.dumps(found)
     assert secret not in text and secret.encode().hex() not in text and '"714"' not in text
 
 
-def test_the_text_output_marks_each_step_and_hides_control_characters(tmp_path):
-    phone = Phone(key_description(software={709: application("org.example\x1b[31m")}))
-    done = verify("--root", phone.root(tmp_path), "--at", TIME, "-", given=array(phone.chain))
+def test_the_text_output_marks_each_step_and_hides_control_characters(phone_with):
+    phone = phone_with(key_description(software={709: application("org.example\x1b[31m")}))
+    done = verify("--root", phone.root, "--at", TIME, "-", given=array(phone.chain))
     text = done.stdout.decode()
     assert done.returncode == 0 and text.startswith("key attestation: accepted") and text.count("✓") == len(STEPS) - 4
     assert "\x1b" not in text and phone.public_key in text
@@ -222,11 +210,11 @@ def test_the_text_output_marks_each_step_and_hides_control_characters(tmp_path):
     assert done.returncode == 1 and "✗ root" in done.stdout.decode() and "Likely cause:" in done.stdout.decode()
 
 
-def test_input_may_be_a_file(tmp_path):
-    phone = Phone(key_description())
+def test_input_may_be_a_file(tmp_path, phone_with):
+    phone = phone_with(key_description())
     path = tmp_path / "chain.pem"
     path.write_bytes(b"".join(certificate.public_bytes(Encoding.PEM) for certificate in phone.certificates))
-    done = verify("--root", phone.root(tmp_path), "--at", TIME, "--app-id", f"android:{PACKAGE}", path, given=b"")
+    done = verify("--root", phone.root, "--at", TIME, "--app-id", f"android:{PACKAGE}", path, given=b"")
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -4,6 +4,7 @@ and Apple's description of App Attest, not from the code, so that two readings o
 import base64
 import hashlib
 import json
+import secrets
 import struct
 import time
 from datetime import datetime, timedelta, timezone
@@ -20,6 +21,7 @@ from support.client import Client, tls_context
 from support.gateway import APP
 from support.phone import HardwareKey, Phone
 from support.pki import Identity
+from support.platforms import platform_of
 
 NONCE_EXTENSION = x509.ObjectIdentifier("1.2.840.113635.100.8.2")
 # The phone's system. Apple does not document it.
@@ -181,12 +183,15 @@ def jws(header, payload, key):
 
 
 class EnrollingPhone:
-    """One app installation that comes from nothing. Its counter rises with each assertion, whatever becomes of it."""
+    """One app installation that comes from nothing, on the platform that the app's id tells. Its counter rises with each
+    assertion or binding, whatever becomes of it."""
 
     def __init__(self, service, authority, provider, app=APP):
         self.service, self.authority, self.provider, self.app = service, authority, provider, app
+        self.platform = platform_of(app)
         self.key = HardwareKey()
-        self.tag = b64url(self.key.key_id)
+        # An Android app chooses it.
+        self.tag = b64url(self.key.key_id if self.platform == "ios" else secrets.token_bytes(20))
         self.counter = 0
 
     # Instance initialization.
@@ -195,15 +200,17 @@ class EnrollingPhone:
         """The body of a request. `change`: what `attest` takes, and members of the body (None: left out)."""
         nonce = nonce or self.service.nonce()
         hashed = {
-            "nonce-and-tag": lambda: sha256(nonce.encode(), self.tag.encode()),
-            "nonce": lambda: sha256(nonce.encode()),
-            "dsr": lambda: sha256(sha256(from_b64url(nonce), b"INTEGRITY"), sha256(mtls.point)),
-        }[form]()
+            ("nonce-and-tag", "ios"): lambda: sha256(nonce.encode(), self.tag.encode()),
+            ("nonce-and-tag", "android"): lambda: sha256(nonce.encode(), self.tag.encode()),
+            ("nonce", "ios"): lambda: sha256(nonce.encode()),
+            ("nonce", "android"): lambda: nonce.encode(),
+            ("dsr", "ios"): lambda: sha256(sha256(from_b64url(nonce), b"INTEGRITY"), sha256(mtls.point)),
+        }[form, self.platform]()
         members = {name: change.pop(name) for name in list(change) if name in MEMBERS}
         digest = change.pop("client_data_hash", hashed)
         authority = change.pop("authority", self.authority)
         attestation = authority.attest(self.key, digest, **{"app": self.app, **change})
-        body = {"nonce": nonce, "hardware_key_tag": self.tag, "key_attestation": b64url(attestation)}
+        body = {"nonce": nonce, "hardware_key_tag": self.tag, "key_attestation": as_text(attestation)}
         if form == "dsr":
             body["mtls_public_key"] = b64url(mtls.point)
         return {name: value for name, value in {**body, **members}.items() if value is not None}
@@ -213,25 +220,41 @@ class EnrollingPhone:
 
     # Key binding.
 
-    def assertion(self, client_data, counter=None, app=None, key=None, extensions=b""):
-        """Signature and authenticator data."""
+    def client_data(self, nonce, thumbprint, counter):
+        """What the hardware key signs."""
+        counted = ',"counter":%d' % counter if self.platform == "android" else ""
+        return ('{"nonce":"%s","jwk_thumbprint":"%s"%s}' % (nonce, thumbprint, counted)).encode()
+
+    def proof(self, mtls, nonce, counter=None, signed_nonce=None, signed_thumbprint=None, key=None, mtls_chain=None, **assertion):
+        """The claims that the hardware key vouches for. `signed_nonce`, `signed_thumbprint`: other client data; `mtls_chain`: of the
+        certificate's key, in place of the right one; further ones as `assertion` takes them."""
         if counter is None:
             self.counter += 1
             counter = self.counter
+        client_data = self.client_data(signed_nonce or nonce, signed_thumbprint or mtls.thumbprint, counter)
+        if self.platform == "ios":
+            signature, data = self.assertion(client_data, counter, key=key, **assertion)
+            return {"hardware_signature": b64url(signature), "key_attestation": b64url(data)}
+        assert not assertion, "options of assertions"
+        if mtls_chain is None:
+            mtls_chain = self.authority.attest(mtls, sha256(nonce.encode(), self.tag.encode()), app=self.app)
+        return {
+            "hardware_signature": b64url((key or self.key).sign(client_data)), "counter": counter,
+            "mtls_key_attestation": as_text(mtls_chain)}
+
+    def assertion(self, client_data, counter, app=None, key=None, extensions=b""):
+        """Signature and authenticator data."""
         data = sha256((app or self.app).encode()) + b"\x40" + struct.pack(">I", counter) + extensions
         return (key or self.key).sign(sha256(data, sha256(client_data))), data
 
-    def token(self, mtls, nonce=None, header=None, claims=None, signer=None, cnf=None, **assertion):
-        """The JWT. `header`, `claims`: members changed, None to leave one out."""
+    def token(self, mtls, nonce=None, header=None, claims=None, signer=None, cnf=None, **proof):
+        """The JWT. `header`, `claims`: members changed, None to leave one out. `proof`: what `proof` takes."""
         nonce = nonce or self.service.nonce()
-        client_data = assertion.pop("client_data", None) or (
-            '{"nonce":"%s","jwk_thumbprint":"%s"}' % (nonce, mtls.thumbprint)).encode()
-        signature, data = self.assertion(client_data, **assertion)
         now = int(time.time())
         own = {
             "iss": f"{self.provider}/instance/{mtls.thumbprint}", "aud": self.provider, "iat": now, "exp": now + 300,
-            "nonce": nonce, "hardware_key_tag": self.tag, "hardware_signature": b64url(signature),
-            "key_attestation": b64url(data), "cnf": cnf or {"jwk": mtls.jwk}}
+            "nonce": nonce, "hardware_key_tag": self.tag, **self.proof(mtls, nonce, **proof),
+            "cnf": cnf or {"jwk": mtls.jwk}}
         head = {"alg": "ES256", "kid": mtls.thumbprint, "typ": "rp-kb+jwt"}
 
         def changed(members, changes):
@@ -245,7 +268,7 @@ class EnrollingPhone:
     # Both, and what follows.
 
     def enrol(self, mtls, os_version=None, **change):
-        response = self.initialize(os_version=os_version)
+        response = self.initialize(**({"os_version": os_version} if os_version is not None else {}))
         assert response.status == 204, response
         return self.bind(mtls, **change)
 
@@ -265,6 +288,11 @@ class EnrollingPhone:
         phone = Phone(gateway, identity, self.app, register=False)
         phone.key, phone.counter = self.key, self.counter
         return phone
+
+
+def as_text(attestation):
+    """An attestation of either platform as a member of JSON: on Android a list of certificates."""
+    return [b64url(der) for der in attestation] if isinstance(attestation, list) else b64url(attestation)
 
 
 MEMBERS = ["hardware_key_tag", "key_attestation", "mtls_public_key", "extra"]

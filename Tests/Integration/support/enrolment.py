@@ -2,26 +2,36 @@
 
 import json
 import time
+from contextlib import contextmanager
 
 from support.enrolling_phone import AttestationAuthority, EnrollingPhone, EnrolmentAddress, MTLSKey, b64url, jws, sha256
-from support.gateway import APP, Gateway, reserve_port
+from support.gateway import Gateway, reserve_port
+from support.key_attestation import KeyAttestationAuthority
+from support.key_description import SIGNER
 from support.pki import attestgate
+from support.platforms import APPS, platform_of
 
 ROUTES = [
     {"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
     {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
 ]
 REFUSED = (403, "invalid_request")
+AUTHORITIES = {"ios": AttestationAuthority, "android": KeyAttestationAuthority}
 
 
 class Enrolling:
-    """`enrolment`: changes of that section; `app`: of the entry of the app; `apps`: further entries; `like`: another one that it
-    enrols for; further settings as `Gateway` takes them."""
+    """`enrolment`: changes of that section; `app`: of the entries of the apps; `apps`: further entries; `like`: another one that it
+    enrols for; `platforms`: whose apps there are, of which the first has the phones, unless `phones_of` says otherwise; further
+    settings as `Gateway` takes them."""
 
-    def __init__(self, directory, pki, upstream, enrolment=None, app=None, apps=(), like=None, **settings):
+    def __init__(
+        self, directory, pki, upstream, enrolment=None, app=None, apps=(), like=None, platforms=("ios",), **settings
+    ):
         self.pki, self.upstream, self.directory = pki, upstream, directory
         directory.mkdir(parents=True, exist_ok=True)
-        self.authority = like.authority if like else AttestationAuthority(directory)
+        self.platform = platforms[0]
+        self.authorities = like.authorities if like else {
+            platform: AUTHORITIES[platform](directory) for platform in platforms}
         self.holder, port = reserve_port()
         self.provider = like.provider if like else f"https://localhost:{port}"
         self.service = EnrolmentAddress(pki, port)
@@ -31,10 +41,26 @@ class Enrolling:
             "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
             "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}
         apps = [
-            {"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **entry}
-            for entry in [app or {}, *apps]]
+            *({**self.entry(platform), **(app or {})} for platform in platforms),
+            *({**self.entry(platform_of(entry["id"])), **entry} for entry in apps)]
         self.gateway = Gateway(
             directory / "gateway", pki, {"service": upstream.address}, ROUTES, apps=apps, enrolment=section, **settings)
+
+    def entry(self, platform):
+        """The app of a platform in the conf file."""
+        entry = {
+            "id": APPS[platform], "environment": "simulator", "attestation_root": str(self.authorities[platform].path)}
+        return entry if platform == "ios" else {**entry, "signing_certificates": [SIGNER.hex()]}
+
+    @property
+    def authority(self):
+        return self.authorities[self.platform]
+
+    @contextmanager
+    def phones_of(self, platform):
+        before, self.platform = self.platform, platform
+        yield
+        self.platform = before
 
     def start(self):
         # It is ready when enrolment is.
@@ -45,8 +71,9 @@ class Enrolling:
         self.gateway.stop()
         self.holder.close()
 
-    def phone(self, app=APP):
-        return EnrollingPhone(self.service, self.authority, self.provider, app)
+    def phone(self, app=None):
+        app = app or APPS[self.platform]
+        return EnrollingPhone(self.service, self.authorities[platform_of(app)], self.provider, app)
 
     def enrolled(self):
         """A phone that has a certificate. - Returns: the phone, its key, and the answer."""

@@ -38,12 +38,12 @@ def application(package=PACKAGE):
     return octets(item([0x30], packages + item([0x31], octets(SIGNER))))
 
 
-def key_description(level=1, software=None, hardware=None):
+def key_description(level=1, software=None, hardware=None, challenge=CHALLENGE):
     """The extension's value. `software` and `hardware` are encoded values by tag, which replace others."""
     software = {701: integer(1_790_000_000_000), 709: application(), 724: octets(bytes(32)), **(software or {})}
     hardware = {
         1: integers([2, 3]), 2: integer(3), 3: integer(256), 5: integers([4]), 10: integer(1), 503: b"\x05\x00", 702: integer(0),
         704: root_of_trust(), 705: integer(160_000), 706: integer(202_602), 718: integer(20_260_205), 719: integer(202_602),
         **(hardware or {})}
-    return item([0x30], integer(300) + integer(level, 10) + integer(300) + integer(level, 10) + octets(CHALLENGE)
+    return item([0x30], integer(300) + integer(level, 10) + integer(300) + integer(level, 10) + octets(challenge)
                 + octets(b"") + authorizations(software) + authorizations(hardware))
