@@ -191,10 +191,10 @@ struct AndroidOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The version code of the app. (default: 1)", valueName: "N"))
     var appVersion: UInt64?
 
-    @Option(help: "Where the keys are: tee or strongbox. (default: tee)")
+    @Option(help: ArgumentHelp("Where the keys are. (default: tee)", valueName: "LEVEL"))
     var securityLevel: SecurityLevel?
 
-    @Option(help: "How the phone got its attestation key: factory or remote. (default: factory)")
+    @Option(help: ArgumentHelp("How the phone got its attestation key. (default: factory)", valueName: "WAY"))
     var provisioning: AndroidPhone.Provisioning?
 
     @Option(help: ArgumentHelp("The patch level. (default: 2026-10)", valueName: "YYYY-MM"))
