@@ -39,7 +39,7 @@ struct SoftwareKeyMintTests {
     }
 
     private func report(
-        _ chain: [[UInt8]], level: KeyDescription.SecurityLevel = .trustedEnvironment
+        _ chain: [[UInt8]], level: KeyDescription.SecurityLevel = .trustedEnvironment, challenge: [UInt8]? = nil
     ) throws -> KeyAttestationReport {
         let pem = try Data(contentsOf: URL(fileURLWithPath: authority + "/simulator-android-root.pem"))
         let app = AndroidApp(
@@ -48,7 +48,8 @@ struct SoftwareKeyMintTests {
             minimumPatchLevel: 202_610)
         let roots = KeyAttestationVerifier.Roots(google: [], simulator: try Certificate.all(inPEM: Array(pem), library))
         return KeyAttestationVerifier(apps: [app], roots: roots, library).report(
-            KeyAttestationEvidence(certificates: chain, clientDataHash: hash), at: Int64(Date().timeIntervalSince1970),
+            KeyAttestationEvidence(certificates: chain, clientDataHash: challenge ?? hash),
+            at: Int64(Date().timeIntervalSince1970),
             list, judgesChainOnly: false)
     }
 
@@ -124,5 +125,82 @@ struct SoftwareKeyMintTests {
         let root = try Certificate.all(inPEM: Array(pem), library)[0]
         #expect(root.isAuthority && root.isSelfIssued)
         #expect(root.subject.contains("Simulator") && root.subject.contains("not Google"))
+    }
+
+    // MARK: - Key bindings
+
+    /// Returns the hardware key and the client data of a key binding, for a service that accepts everything.
+    private func clientData(
+        _ keystore: SimulatedKeystore, of device: DeviceDirectory
+    ) throws -> (KeyID, KeyBindingClientData) {
+        let service = try #require(EnrolmentServiceAddress(url: "https://enrol.example.org"))
+        let nonce = EnrolmentAnswer(
+            status: 200, date: nil, content: Array(#"{"nonce":"EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8"}"#.utf8))
+        var exchange = EnrolmentExchange(EnrolmentRecord(service: service), point: try device.keyToBind().point)
+        _ = exchange.begin()
+        let (made, tag) = try keystore.makeKey()
+        _ = exchange.keyMade(made, tag: tag)
+        _ = exchange.answered(nonce, now: 0)
+        _ = exchange.attested(try keystore.attest(made, clientDataHash: hash))
+        _ = exchange.answered(EnrolmentAnswer(status: 204, date: nil, content: []), now: 0)
+        guard case .assert(let key, let data) = exchange.answered(nonce, now: 0) else {
+            throw SimulatorError("nothing to sign")
+        }
+        return (key, data)
+    }
+
+    private func isSigned(_ data: KeyBindingClientData, _ proof: KeyBindingProof, by device: DeviceDirectory) throws
+        -> Bool
+    {
+        guard case .signature(let signature, let counter, _) = proof else { return false }
+        let point = try device.hardwareKey(library).publicKey.uncompressedPoint ?? []
+        let message = data.message(counter: counter)
+        return try P256VerificationKey(point: point.span, library).verify(
+            digest: library.sha256(of: message.span), signature: signature.span)
+    }
+
+    @Test("a key binding is signed with the next counter, and the certificate key is attested for it")
+    func binding() throws {
+        let device = try device()
+        let keystore = SimulatedKeystore(device, authority: authority, Self.phone)
+        let (key, data) = try clientData(keystore, of: device)
+        for expected: UInt32 in 1...3 {
+            let proof = try keystore.prove(data, by: key)
+            guard case .signature(_, expected, let chain?) = proof else {
+                Issue.record("\(proof)")
+                return
+            }
+            #expect(try isSigned(data, proof, by: device))
+            #expect(try device.counter.last() == expected)
+            let report = try report(chain, challenge: data.certificateKeyChallenge)
+            #expect(report.isAccepted)
+            #expect(report.publicKey == (try device.keyToBind().point))
+        }
+        try device.beginRotation(library)
+        guard case .signature(_, 4, let chain?) = try keystore.prove(data, by: key) else { return }
+        #expect(try report(chain).publicKey == device.keyToBind().point)
+    }
+
+    @Test("each alteration of a binding changes what it names, below a genuine signature")
+    func alteredBinding() throws {
+        let device = try device()
+        let (key, data) = try clientData(SimulatedKeystore(device, authority: authority, Self.phone), of: device)
+        func prove(_ alteration: EnrolmentAlteration, attests: Bool = true) throws -> (UInt32, KeyAttestationReport?) {
+            let keystore = SimulatedKeystore(
+                device, authority: authority, Self.phone, attestsCertificateKey: attests, alteration: alteration)
+            let proof = try keystore.prove(data, by: key)
+            #expect(try isSigned(data, proof, by: device), "\(alteration)")
+            guard case .signature(_, let counter, let chain) = proof else { throw SimulatorError("no signature") }
+            return (counter, try chain.map { try report($0, challenge: data.certificateKeyChallenge) })
+        }
+        #expect(throws: SimulatorError.self) { try prove(.counterReplayed) }
+        #expect(try prove(.counterZero).0 == 0)
+        let own = try device.keyToBind().point
+        let (counter, other) = try prove(.certificateKeyAttestation)
+        #expect(counter == 1 && other?.isAccepted == true && other?.publicKey != own)
+        let (next, challenge) = try prove(.certificateKeyChallenge)
+        #expect(next == 2 && challenge?.fault == .challengeMismatch && challenge?.publicKey == own)
+        let (replayed, none) = try prove(.counterReplayed, attests: false)
+        #expect(replayed == 2 && none == nil)
     }
 }
