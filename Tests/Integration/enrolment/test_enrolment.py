@@ -19,36 +19,44 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from support import client as http
 from support.client import tls_context
 from support.denials import assert_handshake_refused
-from support.enrolling_phone import AttestationAuthority, MTLSKey, b64url, error_of, from_b64url, jws, sha256
-from support.enrolment import REFUSED, Enrolling, admission_token
+from support.enrolling_phone import MTLSKey, b64url, error_of, from_b64url, jws, sha256
+from support.enrolment import AUTHORITIES, REFUSED, Enrolling, admission_token
 from support.exposition import ask, scrape
 from support.paths import PATIENCE, REPOSITORY
 from support.phone import HardwareKey
 from support.pki import attestgate
+from support.platforms import PLATFORMS, only
 from support.waiting import eventually
+
+@pytest.fixture(params=PLATFORMS)
+def platform(request):
+    return request.param
+
 
 @pytest.fixture(scope="module")
 def shared(pki, shared_upstream, tmp_path_factory):
-    made = Enrolling(tmp_path_factory.mktemp("enrolment"), pki, shared_upstream)
+    made = Enrolling(tmp_path_factory.mktemp("enrolment"), pki, shared_upstream, platforms=PLATFORMS)
     made.start()
     yield made
     made.stop()
 
 
 @pytest.fixture
-def enrolling(shared):
+def enrolling(shared, platform):
     """An ordinary enrolment, open to every genuine app, shared by the tests that leave it as it is."""
     assert shared.gateway.process.poll() is None, f"an earlier test ended the gateway\n{shared.gateway.errors}"
-    return shared
+    with shared.phones_of(platform):
+        yield shared
 
 
 @pytest.fixture
-def start(pki, own_upstream, tmp_path):
-    """Starts one of a test's own; it must end well with it."""
+def start(pki, own_upstream, tmp_path, platform):
+    """Starts one of a test's own, for phones of the platform; it must end well with it."""
     started = []
 
     def start(**settings):
-        started.append(Enrolling(tmp_path / f"enrolment-{len(started)}", pki, own_upstream, **settings).start())
+        made = Enrolling(tmp_path / f"enrolment-{len(started)}", pki, own_upstream, platforms=[platform], **settings)
+        started.append(made.start())
         return started[-1]
 
     yield start
@@ -115,13 +123,14 @@ def test_a_phone_enrols_requests_rotates_requests_and_is_revoked(enrolling, tmp_
 
 
 @pytest.mark.parametrize("form", ["nonce-and-tag", "nonce", "dsr"])
-def test_an_app_is_initialized_only_in_its_configured_form(start, form):
+def test_an_app_is_initialized_only_in_its_configured_form(start, platform, form):
     enrolling = start(app={"client_data": form})
     mtls = MTLSKey()
     phone = enrolling.phone()
     for other in {"nonce-and-tag", "nonce", "dsr"} - {form}:
         status, error = error_of(phone.initialize(form=other, mtls=mtls))
-        assert status == 400 if "dsr" in (form, other) else (status, error) == REFUSED
+        # An iPhone sends another member.
+        assert status == 400 if platform == "ios" and "dsr" in (form, other) else (status, error) == REFUSED
     assert phone.initialize(form=form, mtls=mtls).status == 204
     if form == "dsr":
         assert error_of(phone.bind(MTLSKey())) == REFUSED, "the attestation speaks for another key"
@@ -131,6 +140,7 @@ def test_an_app_is_initialized_only_in_its_configured_form(start, form):
 # Nonces.
 
 
+@only("ios")
 def test_no_two_nonces_are_alike(enrolling):
     nonces = {enrolling.service.nonce() for _ in range(50)}
     assert len(nonces) == 50 and all(len(from_b64url(nonce)) >= 16 for nonce in nonces)
@@ -240,22 +250,26 @@ def test_an_attestation_replayed_for_another_device_is_refused(enrolling):
         "/instance-initialization", {**body, "hardware_key_tag": other.tag})) == REFUSED
 
 
-def test_an_attestation_of_another_app_is_refused(enrolling):
-    assert error_of(enrolling.phone().initialize(app="TEAMID1234.org.example.foreign")) == REFUSED
+def test_an_attestation_of_another_app_is_refused(enrolling, platform):
+    foreign = {"ios": "TEAMID1234.org.example.foreign", "android": "android:org.example.foreign"}[platform]
+    assert error_of(enrolling.phone().initialize(app=foreign)) == REFUSED
 
 
-def test_an_attestation_of_another_authority_is_refused(enrolling, tmp_path):
-    assert error_of(enrolling.phone().initialize(authority=AttestationAuthority(tmp_path, "another root"))) == REFUSED
+def test_an_attestation_of_another_authority_is_refused(enrolling, platform, tmp_path):
+    assert error_of(enrolling.phone().initialize(authority=AUTHORITIES[platform](tmp_path, "another root"))) == REFUSED
 
 
+@only("ios")
 def test_an_attestation_with_an_expired_leaf_is_refused(enrolling):
     assert error_of(enrolling.phone().initialize(days=-1)) == REFUSED
 
 
+@only("ios")
 def test_an_attestation_whose_counter_has_moved_is_refused(enrolling):
     assert error_of(enrolling.phone().initialize(counter=1)) == REFUSED
 
 
+@only("ios")
 @pytest.mark.parametrize("body", [
     b"", b"{", b"[]", b"\xff", b'{"nonce":"a","nonce":"a"}', b"{}", {"nonce": "abc"}])
 def test_malformed_content_is_a_bad_request(enrolling, body):
@@ -270,19 +284,27 @@ def test_a_missing_or_unknown_member_is_a_bad_request_and_one_of_another_form_a_
     missing = {name: value for name, value in body.items() if name != member}
     assert error_of(enrolling.service.post(path, missing)) == (400, "bad_request")
     assert error_of(enrolling.service.post(path, {**body, "extra": 1})) == (400, "bad_request")
-    for wrong in [1, "", "!", body[member] + "="]:
+    wrongs = [1, "", "!", []]
+    if isinstance(body[member], list):
+        wrongs += [[1], [""], ["!"], [*body[member][:-1], body[member][-1] + "="], body[member] * 2, [body[member]]]
+    else:
+        wrongs.append(body[member] + "=")
+    for wrong in wrongs:
         assert error_of(enrolling.service.post(path, {**body, member: wrong})) == (422, "validation_error")
 
 
+@only("ios")
 def test_a_malformed_attestation_is_a_validation_error(enrolling):
     assert error_of(enrolling.phone().initialize(key_attestation=b64url(b"\xa0"))) == (422, "validation_error")
 
 
+@only("ios")
 def test_an_app_below_the_minimum_fails_the_integrity_check(start):
     enrolling = start(app={"minimum_bundle_version": "2.0", "absent_extensions": "refuse"})
     assert error_of(enrolling.phone().initialize()) == (403, "integrity_check_error")
 
 
+@only("ios")
 def test_a_device_whose_app_has_since_become_too_old_fails_the_integrity_check(start):
     enrolling = start()
     phone = enrolling.phone()
@@ -315,11 +337,19 @@ CLAIMS = {
     "a point off the curve": lambda p, k: {"cnf": {"jwk": {**k.jwk, "y": k.jwk["x"]}}},
     "signed by another key": lambda p, k: {"signer": MTLSKey()},
     "an assertion of another hardware key": lambda p, k: {"key": HardwareKey()},
-    "an assertion of another app": lambda p, k: {"app": "TEAMID1234.org.example.foreign"},
-    "an assertion with counter 0": lambda p, k: {"counter": 0},
     "an assertion for another nonce": lambda p, k: {"signed_nonce": p.service.nonce()},
     "an assertion for another key": lambda p, k: {"signed_thumbprint": MTLSKey().thumbprint},
 }
+
+
+def test_counter_0_binds_no_key(initialized, platform):
+    expected = {"ios": REFUSED, "android": (422, "validation_error")}[platform]
+    assert error_of(initialized.bind(MTLSKey(), counter=0)) == expected
+
+
+@only("ios")
+def test_an_assertion_of_another_app_binds_no_key(initialized):
+    assert error_of(initialized.bind(MTLSKey(), app="TEAMID1234.org.example.foreign")) == REFUSED
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -354,13 +384,17 @@ def test_a_missing_header_member_is_a_bad_request(initialized, member):
     assert error_of(initialized.bind(MTLSKey(), header={member: None})) == (400, "bad_request")
 
 
-@pytest.mark.parametrize("member", [
-    "iss", "aud", "iat", "exp", "nonce", "hardware_key_tag", "hardware_signature", "key_attestation", "cnf"])
+@pytest.mark.parametrize("platform, member", [
+    *((platform, member) for platform in PLATFORMS for member in [
+        "iss", "aud", "iat", "exp", "nonce", "hardware_key_tag", "hardware_signature", "cnf"]),
+    ("ios", "key_attestation"), ("android", "counter")], indirect=["platform"])
 def test_a_missing_claim_is_a_bad_request(initialized, member):
     assert error_of(initialized.bind(MTLSKey(), claims={member: None})) == (400, "bad_request")
 
 
-@pytest.mark.parametrize("member", ["nonce", "hardware_key_tag", "hardware_signature", "key_attestation"])
+@pytest.mark.parametrize("platform, member", [
+    *((platform, member) for platform in PLATFORMS for member in ["nonce", "hardware_key_tag", "hardware_signature"]),
+    ("ios", "key_attestation"), ("android", "counter"), ("android", "mtls_key_attestation")], indirect=["platform"])
 def test_a_claim_of_another_form_is_a_validation_error(initialized, member):
     assert error_of(initialized.bind(MTLSKey(), claims={member: "?"})) == (422, "validation_error")
 
@@ -374,6 +408,7 @@ def test_a_duplicate_claim_is_a_bad_request(enrolling, initialized):
     assert error_of(enrolling.service.post("/key-binding", {"assertion": token})) == (400, "bad_request")
 
 
+@only("ios")
 @pytest.mark.parametrize("token", ["", "a", "a.b", "a.b.c.d", "e30.e30.", "e30=.e30.AA"])
 def test_a_malformed_token_is_a_bad_request(enrolling, token):
     assert error_of(enrolling.service.post("/key-binding", {"assertion": token})) == (400, "bad_request")
@@ -465,6 +500,7 @@ def test_with_admission_by_token_a_device_needs_one_to_enrol_but_not_to_rotate(b
     assert phone.bind(MTLSKey()).status == 200
 
 
+@only("ios")
 @pytest.mark.parametrize("change", [
     {"iss": "https://other.example"}, {"aud": "https://other.example"}, {"exp": 1}, {"cnf": {"jkt": "a" * 43}},
     {"exp": 4_000_000_000}, {"nbf": 4_000_000_000}, {"sub": ""}, {"jti": None}])
@@ -476,6 +512,7 @@ def test_an_admission_token_is_refused_for(by_token, change):
     assert error_of(phone.bind(mtls, claims={"admission_token": token})) == REFUSED
 
 
+@only("ios")
 def test_an_unknown_or_used_admission_token_is_refused(by_token):
     enrolling, issuer = by_token
     phone, other, mtls = enrolling.phone(), enrolling.phone(), MTLSKey()
@@ -506,6 +543,7 @@ def test_with_admission_by_approval_a_device_waits_for_an_operator(start):
 # Limits, timeouts, and what is no request.
 
 
+@only("ios")
 def test_other_paths_and_methods_are_refused(enrolling):
     assert error_of(enrolling.service.exchange(http.get("/"))) == (404, "not_found")
     refused = enrolling.service.exchange(http.get("/key-binding"))
@@ -514,11 +552,13 @@ def test_other_paths_and_methods_are_refused(enrolling):
     assert error_of(refused) == (405, "bad_request") and refused.value("allow") == "GET"
 
 
+@only("ios")
 def test_content_of_another_type_is_refused(enrolling):
     refused = enrolling.service.post("/key-binding", {}, "Content-Type: application/x-www-form-urlencoded")
     assert error_of(refused) == (415, "bad_request")
 
 
+@only("ios")
 def test_content_beyond_the_limit_is_refused(enrolling):
     assert error_of(enrolling.service.post("/key-binding", b" " * 65_537)) == (413, "bad_request")
     with enrolling.service.connect() as client:
@@ -528,6 +568,7 @@ def test_content_beyond_the_limit_is_refused(enrolling):
         assert error_of(client.read_response("POST")) == (413, "bad_request")
 
 
+@only("ios")
 def test_missing_content_ends_in_a_timeout(start):
     enrolling = start(timeouts={"content_idle": "1s", "head": "1s"})
     with enrolling.service.connect() as client:
@@ -539,6 +580,7 @@ def test_missing_content_ends_in_a_timeout(start):
     assert enrolling.service.nonce(), "and others are served"
 
 
+@only("ios")
 def test_an_address_above_its_rate_learns_when_to_retry(start):
     enrolling = start(enrolment={"requests_per_minute": 5})
     for _ in range(5):
@@ -548,6 +590,7 @@ def test_an_address_above_its_rate_learns_when_to_retry(start):
     assert 1 <= int(refused.value("retry-after")) <= 12
 
 
+@only("ios")
 def test_connections_per_address_are_limited(start):
     enrolling = start(enrolment={"connections_per_address": 2})
     with enrolling.service.connect() as first, enrolling.service.connect():
@@ -563,6 +606,7 @@ def test_connections_per_address_are_limited(start):
     eventually(again, "room for another connection").close()
 
 
+@only("ios")
 def test_a_connection_above_its_addresses_limit_displaces_no_other(start):
     enrolling = start(enrolment={"connections": 4, "connections_per_address": 2})
 
@@ -627,12 +671,14 @@ def test_every_step_of_enrolment_is_counted(enrolling, initialized):
     assert value("attestgate_enrolment_certificates_issued_total") >= 1
 
 
+@only("ios")
 def test_every_metric_of_enrolment_is_documented(enrolling):
     page = (REPOSITORY / "docs" / "enrolment.md").read_text()
     documented = set(re.findall(r"^\| `(attestgate_enrolment_\w+)[`{]", page, re.MULTILINE))
     assert {name for name in scrape(enrolling.gateway).kinds if name.startswith("attestgate_enrolment_")} == documented
 
 
+@only("ios")
 def test_status_shows_the_enrolment_address_and_the_admission(enrolling):
     status = enrolling.status()
     assert status["enrolment"] == {"listener": f"127.0.0.1:{enrolling.service.port}", "admission": "open"}
@@ -652,6 +698,7 @@ def test_a_reload_changes_the_admission(start):
     assert phone.bind(MTLSKey()).status == 200
 
 
+@only("ios")
 def test_the_role_gateway_enrols_no_device_and_needs_no_ca_key(start, tmp_path):
     enrolling = start()
     enrolling.gateway.halt()
@@ -662,6 +709,7 @@ def test_the_role_gateway_enrols_no_device_and_needs_no_ca_key(start, tmp_path):
         enrolling.service.connect()
 
 
+@only("ios")
 def test_the_role_enrolment_serves_no_requests_and_needs_no_listener_key(start, tmp_path):
     enrolling = start()
     enrolling.gateway.halt()
@@ -673,6 +721,7 @@ def test_the_role_enrolment_serves_no_requests_and_needs_no_listener_key(start, 
         socket.create_connection(("127.0.0.1", enrolling.gateway.port), timeout=PATIENCE)
 
 
+@only("ios")
 def test_a_failed_reload_changes_nothing(start, tmp_path):
     enrolling = start()
     authority = enrolling.gateway.conf["enrolment"]["authority"]

@@ -189,7 +189,7 @@ class EnrollingPhone:
     def __init__(self, service, authority, provider, app=APP):
         self.service, self.authority, self.provider, self.app = service, authority, provider, app
         self.platform = platform_of(app)
-        self.key = HardwareKey()
+        self.own_key = self.key = HardwareKey()
         # An Android app chooses it.
         self.tag = b64url(self.key.key_id if self.platform == "ios" else secrets.token_bytes(20))
         self.counter = 0
@@ -205,13 +205,16 @@ class EnrollingPhone:
             ("nonce", "ios"): lambda: sha256(nonce.encode()),
             ("nonce", "android"): lambda: nonce.encode(),
             ("dsr", "ios"): lambda: sha256(sha256(from_b64url(nonce), b"INTEGRITY"), sha256(mtls.point)),
+            ("dsr", "android"): lambda: sha256(from_b64url(nonce), b"KEYPAIR_MTLS"),
         }[form, self.platform]()
+        is_one_key = (form, self.platform) == ("dsr", "android")
+        self.key = HardwareKey(mtls.private) if is_one_key else self.own_key
         members = {name: change.pop(name) for name in list(change) if name in MEMBERS}
         digest = change.pop("client_data_hash", hashed)
         authority = change.pop("authority", self.authority)
         attestation = authority.attest(self.key, digest, **{"app": self.app, **change})
         body = {"nonce": nonce, "hardware_key_tag": self.tag, "key_attestation": as_text(attestation)}
-        if form == "dsr":
+        if form == "dsr" and not is_one_key:
             body["mtls_public_key"] = b64url(mtls.point)
         return {name: value for name, value in {**body, **members}.items() if value is not None}
 

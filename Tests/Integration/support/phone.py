@@ -36,8 +36,8 @@ def cbor_assertion(signature, authenticator_data):
 
 
 class HardwareKey:
-    def __init__(self):
-        self.private = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, private=None):
+        self.private = private or ec.generate_private_key(ec.SECP256R1())
         self.point = self.private.public_key().public_bytes(
             serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
         self.key_id = hashlib.sha256(self.point).digest()
