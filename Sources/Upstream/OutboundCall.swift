@@ -102,7 +102,7 @@ public final class OutboundCall: UpstreamCall {
     public override func began(on carrier: UpstreamCarrier) {
         let request = request
         let isWritten = carrier.writeHead(
-            OutgoingRequest(.post, framing: request.framing), path: request.target.span, query: nil,
+            OutgoingRequest(request.method, framing: request.framing), path: request.target.span, query: nil,
             authority: request.host.span
         ) { $0.append(request.fields) }
         guard isWritten else {
@@ -124,25 +124,22 @@ public final class OutboundCall: UpstreamCall {
 
     // MARK: - The response
 
-    public override var method: Method? { .post }
+    public override var method: Method? { request.method }
 
     public override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
         attempt.answer.status = head.status
-        let name = Array("retry-after".utf8)
-        for field in head.fields where field.nameRange.of(bytes).equals(lowercase: name) {
-            attempt.answer.retryAfter = Self.seconds(field.valueRange.of(bytes))
+        let retryAfter = Array("retry-after".utf8)
+        for field in head.fields {
+            guard let value = OutboundAnswer.text(field.valueRange.of(bytes)) else { continue }
+            switch field.name {
+            case .etag: attempt.answer.validators.entityTag = value
+            case .lastModified: attempt.answer.validators.lastModified = value
+            case .cacheControl: attempt.answer.maxAge = OutboundAnswer.maxAge(inCacheControl: value)
+            case .other where field.nameRange.of(bytes).equals(lowercase: retryAfter):
+                attempt.answer.retryAfter = OutboundAnswer.seconds(value)
+            default: break
+            }
         }
-    }
-
-    /// Returns a decimal number of at most nine digits.
-    private static func seconds(_ value: Span<UInt8>) -> Int64? {
-        guard (1...9).contains(value.count) else { return nil }
-        var seconds: Int64 = 0
-        for index in value.indices {
-            guard (0x30...0x39).contains(value[index]) else { return nil }
-            seconds = seconds * 10 + Int64(value[index] - 0x30)
-        }
-        return seconds
     }
 
     public override func responseContent(_ content: Span<UInt8>) -> Int {
@@ -166,6 +163,7 @@ public final class OutboundCall: UpstreamCall {
 
 /// An encoded request of the gateway itself to a service.
 public struct OutboundRequest: Sendable {
+    let method: Method
     /// The path and the optional query.
     let target: [UInt8]
     let host: [UInt8]
@@ -183,11 +181,29 @@ public struct OutboundRequest: Sendable {
     ///   - fields: names and values of further fields. They come from sources that contain no line ends.
     ///   - content: the content.
     public init(post target: String, host: String, fields: [(name: String, value: String)], content: [UInt8]) {
+        self.init(.post, target, host, fields, content)
+    }
+
+    /// Creates a GET request.
+    ///
+    /// - Parameters:
+    ///   - target: the path and the optional query.
+    ///   - host: the value of Host.
+    ///   - fields: names and values of further fields. They come from sources that contain no line ends.
+    public init(get target: String, host: String, fields: [(name: String, value: String)]) {
+        self.init(.get, target, host, fields, [])
+    }
+
+    private init(
+        _ method: Method, _ target: String, _ host: String, _ fields: [(name: String, value: String)],
+        _ content: [UInt8]
+    ) {
         var lines = "User-Agent: attestgate\r\n"
         for (name, value) in fields { lines += "\(name): \(value)\r\n" }
         precondition(
             (target + host + lines).utf8.count { $0 == 0x0a } == 1 + fields.count,
             "a value of an own request has a line end in it")
+        self.method = method
         self.target = Array(target.utf8)
         self.host = Array(host.utf8)
         self.fields = Array(lines.utf8)
@@ -200,7 +216,58 @@ public struct OutboundAnswer: Equatable, Sendable {
     public internal(set) var status: UInt16 = 0
     /// The value of Retry-After in seconds. Nil if it is missing, or a date, which needs synchronised clocks.
     public internal(set) var retryAfter: Int64?
+    /// The validators of the content, for a conditional request later.
+    public internal(set) var validators = ContentValidators()
+    /// `max-age` of Cache-Control in seconds. Nil if it is missing, or the response must not be stored.
+    public internal(set) var maxAge: Int64?
     public internal(set) var content: [UInt8] = []
+
+    /// Returns a field's value of printable ASCII. Nil for longer ones than services send.
+    fileprivate static func text(_ value: Span<UInt8>) -> String? {
+        guard (1...512).contains(value.count) else { return nil }
+        var bytes: [UInt8] = []
+        for index in value.indices {
+            guard (0x20...0x7e).contains(value[index]) else { return nil }
+            bytes.append(value[index])
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Returns a decimal number of at most nine digits.
+    static func seconds(_ value: some StringProtocol) -> Int64? {
+        guard (1...9).contains(value.utf8.count), value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            return nil
+        }
+        return Int64(value)
+    }
+
+    /// Returns the freshness lifetime in a value of Cache-Control (RFC 9111 section 5.2.2).
+    static func maxAge(inCacheControl value: String) -> Int64? {
+        let directives = value.lowercased().split(separator: ",").map { $0.drop { $0 == " " } }
+        guard !directives.contains(where: { $0.hasPrefix("no-store") || $0.hasPrefix("no-cache") }) else { return nil }
+        let name = "max-age="
+        guard let directive = directives.first(where: { $0.hasPrefix(name) }) else { return nil }
+        return seconds(directive.dropFirst(name.count).filter { $0 != "\"" && $0 != " " })
+    }
+}
+
+/// What identifies the state of a service's content (RFC 9110 section 8.8).
+public struct ContentValidators: Equatable, Sendable {
+    /// The value of ETag.
+    public internal(set) var entityTag: String?
+    /// The value of Last-Modified.
+    public internal(set) var lastModified: String?
+
+    public init(entityTag: String? = nil, lastModified: String? = nil) {
+        self.entityTag = entityTag
+        self.lastModified = lastModified
+    }
+
+    /// The fields that request the content only if it has changed.
+    public var conditions: [(name: String, value: String)] {
+        let conditions = [("If-None-Match", entityTag), ("If-Modified-Since", lastModified)]
+        return conditions.compactMap { name, value in value.map { (name, $0) } }
+    }
 }
 
 /// The reason why there is no response.
