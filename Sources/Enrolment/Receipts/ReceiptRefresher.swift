@@ -307,12 +307,12 @@ extension ReceiptRefresher {
     private func count(_ result: ReceiptMetrics.Result) { context.shared.count { $0.receipts?.count(result) } }
 
     func notify(
-        _ severity: ReceiptNotice.Severity, _ outcome: String, _ device: DeviceDetails, risk: UInt32? = nil,
+        _ severity: EnrolmentNotice.Severity, _ outcome: String, _ device: DeviceDetails, risk: UInt32? = nil,
         because reason: String? = nil
     ) {
         let identity = device.device.identity
         context.notify(
-            ReceiptNotice(
+            EnrolmentNotice(
                 severity, outcome, device: rules.label(of: identity.hardwareKey), app: identity.app.description,
                 risk: risk, because: reason))
     }

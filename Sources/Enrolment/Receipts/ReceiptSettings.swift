@@ -64,24 +64,8 @@ struct ReceiptWork {
     let claimEnd: Int64
 }
 
-/// The result of a device's refresh for the log. It contains no receipt, token or key.
-public struct ReceiptNotice: Equatable, Sendable, CustomStringConvertible {
-    public enum Severity: Sendable {
-        /// An expected event.
-        case info
-        /// A failure that recovers or concerns only one device.
-        case warning
-        /// A failure for which an operator must act.
-        case error
-    }
-
-    public let severity: Severity
-    /// A line of `name=value` pairs, followed by an explanation.
-    public let description: String
-}
-
-extension ReceiptNotice {
-    /// Creates a notice.
+extension EnrolmentNotice {
+    /// Creates a notice about a device's refresh. It contains no receipt, token or key.
     ///
     /// - Parameters:
     ///   - device: The device's short id. Nil if it could not be computed.
@@ -95,38 +79,21 @@ extension ReceiptNotice {
         text += " app=\(app)"
         if let risk { text += " risk=\(risk)" }
         if let reason { text += ": \(reason)" }
-        self.init(severity: severity, description: text)
+        self.init(.receipts, severity, text)
     }
 
     /// Returns a notice that calls are paused.
-    static func paused(_ reason: RefreshSchedule.Pause, seconds: Int64) -> ReceiptNotice {
+    static func paused(_ reason: RefreshSchedule.Pause, seconds: Int64) -> EnrolmentNotice {
         switch reason {
         case .tokenRefused:
-            ReceiptNotice(
-                severity: .error,
-                description: "paused=token_refused seconds=\(seconds): Apple refuses the token, so `team`, `key_id` and"
+            EnrolmentNotice(
+                .receipts, .error,
+                "paused=token_refused seconds=\(seconds): Apple refuses the token, so `team`, `key_id` and"
                     + " `key` do not match, the key is not enabled for DeviceCheck, or the clock is wrong")
         case .throttled:
-            ReceiptNotice(
-                severity: .warning, description: "paused=throttled seconds=\(seconds): Apple receives too many calls")
+            EnrolmentNotice(.receipts, .warning, "paused=throttled seconds=\(seconds): Apple receives too many calls")
         case .failing:
-            ReceiptNotice(
-                severity: .warning, description: "paused=failing seconds=\(seconds): consecutive calls fail")
-        }
-    }
-}
-
-extension ReceiptNotice {
-    /// Creates a notice about the resolution of a service's name.
-    init(_ event: NameBook.Event) {
-        switch event {
-        case .failing(let server, let fault, _):
-            self.init(severity: .warning, description: "\(server) cannot be resolved: \(fault.text)")
-        case .recovered(let server): self.init(severity: .info, description: "\(server) is resolved again")
-        case .refused(let server, let address, let reason):
-            self.init(
-                severity: .warning,
-                description: "\(server) resolves to \(address.host), which \(reason): it is not used")
+            EnrolmentNotice(.receipts, .warning, "paused=failing seconds=\(seconds): consecutive calls fail")
         }
     }
 }

@@ -23,8 +23,8 @@ public final class EnrolmentService: Sendable {
         case duplicated([String: Int32]?)
         /// A failure that no request reports, for the log.
         case failed(String)
-        /// The result of a device's receipt refresh, for the log.
-        case receipt(ReceiptNotice)
+        /// A result of work that no phone asked for, for the log.
+        case notice(EnrolmentNotice)
         case ended
     }
 

@@ -14,7 +14,7 @@ struct EnrolmentContext {
     let registryRequests: RegistryRequests
     let shared: EnrolmentShared
     let audit: (EnrolmentDecision) -> Void
-    let notify: (ReceiptNotice) -> Void
+    let notify: (EnrolmentNotice) -> Void
 }
 
 /// The state that all generations of one service share. Belongs to the service's thread, except that any thread may

@@ -45,7 +45,7 @@ final class EnrolmentThread {
         context = EnrolmentContext(
             loop: loop, pool: pool, library: try LibraryContext(), registry: registry,
             registryRequests: registryRequests, shared: EnrolmentShared(counts), audit: audit,
-            notify: { report(.receipt($0)) })
+            notify: { report(.notice($0)) })
         let generation = try EnrolmentGeneration(settings, identity, context)
         generation.listen(sockets)
         current = generation

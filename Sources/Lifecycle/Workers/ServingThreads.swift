@@ -149,7 +149,7 @@ extension Worker.Report {
         case .adopted: self = .adopted
         case .pong: self = .pong
         case .ended: self = .ended
-        case .failed, .receipt: return nil
+        case .failed, .notice: return nil
         }
     }
 }
@@ -158,11 +158,12 @@ extension EnrolmentService.Report {
     fileprivate func log(_ logger: Logger) {
         switch self {
         case .failed(let reason): logger.error("enrolment: \(reason)")
-        case .receipt(let notice):
+        case .notice(let notice):
+            let line = "\(notice.subject.rawValue): \(notice)"
             switch notice.severity {
-            case .info: logger.info("receipts: \(notice)")
-            case .warning: logger.warning("receipts: \(notice)")
-            case .error: logger.error("receipts: \(notice)")
+            case .info: logger.info("\(line)")
+            case .warning: logger.warning("\(line)")
+            case .error: logger.error("\(line)")
             }
         case .serving, .duplicated, .prepared, .adopted, .pong, .ended: break
         }
