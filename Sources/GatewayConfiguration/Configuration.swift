@@ -190,6 +190,9 @@ extension Configuration {
             EnrolmentReferences.checkCeilings(apps, in: item, reading)
             EnrolmentReferences.checkAskable(apps, in: item, reading)
         }
+        if let android = enrolment?.android, let apps = _apps.value, let registry = _registry.value.flatMap(\.self) {
+            StatusListReferences.check(android, apps, registry, in: item, reading)
+        }
         if let listeners = _listeners.value {
             if let enrolment {
                 EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)
@@ -199,7 +202,9 @@ extension Configuration {
             }
             OwnAddresses(listeners, enrolment, administration).check(in: item, reading)
         }
-        WrittenFiles(_registry.value.flatMap(\.self), administration, _log.value, in: item).check(reading)
+        WrittenFiles(
+            _registry.value.flatMap(\.self), enrolment, _apps.value, administration, _log.value, in: item
+        ).check(reading)
         if let routes = _routes.value, let apps = _apps.value {
             _routes.derive(routes.map { $0.admitting(apps.map(\.id)) })
         }

@@ -12,17 +12,21 @@ struct WrittenFiles {
     ///
     /// - Parameter root: the settings as written, for the places of diagnostics.
     init(
-        _ registry: RegistryConfiguration?, _ administration: AdministrationConfiguration?, _ log: LogConfiguration?,
-        in root: Item
+        _ registry: RegistryConfiguration?, _ enrolment: EnrolmentConfiguration?, _ apps: [AppConfiguration]?,
+        _ administration: AdministrationConfiguration?, _ log: LogConfiguration?, in root: Item
     ) {
         let accessPath: String? = if case .file(let path) = log?.access { path } else { nil }
+        let copyPath = registry == nil ? nil : apps.flatMap { enrolment?.android.statusListCopyPath(for: $0) }
         let settings = [
             (registry.flatMap(\.path), "registry", "path"), (registry?.secretPath, "registry", "secret"),
             (registry?.revocationsPath, "registry", "revocations"),
+            (copyPath, "enrolment.android.status_list", "copy"),
             (administration?.socketPath, "administration", "socket"), (accessPath, "log", "access"),
         ]
         files = settings.compactMap { path, section, key in
-            guard let path, let item = root[section] else { return nil }
+            guard let path else { return nil }
+            // The default of a section that is not written belongs to the one around it.
+            let item = section.split(separator: ".").reduce(root) { $0[String($1)] ?? $0 }
             return File(path: path, setting: "\(section).\(key)", place: item.place(of: key))
         }
     }

@@ -56,6 +56,7 @@ private enum StatusListing {
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
             if let receipts = enrolment.receipts { rows.append(["receipts", text(of: receipts)]) }
+            if let list = enrolment.statusList { rows.append(["status list", text(of: list)]) }
         }
         let workers = status.workers.map { worker in
             [
@@ -118,6 +119,14 @@ private enum StatusListing {
             parts.append("the oldest overdue for \(receipts.oldestOverdueSeconds) s")
         }
         if let reason = receipts.paused { parts.append("PAUSED: \(reason)") }
+        return parts.joined(separator: ", ")
+    }
+
+    private static func text(of list: StatusDocument.StatusList) -> String {
+        var parts = [list.state == "current" ? "current" : list.state.uppercased(), "\(list.entries) entries"]
+        if let age = list.ageSeconds { parts.append("confirmed \(age) s ago") }
+        parts.append(list.source)
+        if let failure = list.failure { parts.append("the last fetch failed: \(failure)") }
         return parts.joined(separator: ", ")
     }
 

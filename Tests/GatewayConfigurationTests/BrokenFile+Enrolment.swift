@@ -157,6 +157,36 @@ extension BrokenFile {
             "`connections_per_address` (11) is larger than `connections` (10)"),
     ]
 
+    /// Mistakes in the status list.
+    static let statusList = [
+        BrokenFile(
+            enrolling: "a status list from two places",
+            "  content_limit",
+            "  android: { status_list: { url: ▶'https://localhost:8450/status', file: status.json } }\n  content_limit",
+            "`url` has no effect beside `file`"),
+        BrokenFile(
+            enrolling: "a copy of a file",
+            "  content_limit",
+            "  android: { status_list: { file: status.json, copy: ▶copy } }\n  content_limit",
+            "`copy` has no effect beside `file`"),
+        BrokenFile(
+            enrolling: "a status list fetched in the clear",
+            "  content_limit",
+            "  android: { status_list: { url: ▶'http://10.0.0.1/status' } }\n  content_limit",
+            "`http://10.0.0.1/status` would be called unencrypted",
+            suggestion: "https://10.0.0.1/status"),
+        BrokenFile(
+            enrolling: "a status list that is stale before the next fetch",
+            "  content_limit",
+            "  android: { status_list: { interval: 1h, stale_after: ▶1h } }\n  content_limit",
+            "`stale_after` (1h) is not longer than `interval` (1h)"),
+        BrokenFile(
+            enrolling: "a status list fetched once a month",
+            "  content_limit",
+            "  android: { status_list: { interval: ▶30d } }\n  content_limit",
+            "`30d` is out of range"),
+    ]
+
     /// Mistakes in admission.
     static let admission = [
         BrokenFile(

@@ -60,6 +60,55 @@ struct EnrolmentConfigurationTests {
         return try Conf.read(text).configuration.enrolment?.receipts
     }
 
+    private static func android(_ environment: String, _ more: String = "") -> String {
+        short.replacing(
+            "apps:\n",
+            with: "apps:\n  - id: android:org.example.records\n    environment: \(environment)\n"
+                + "    signing_certificates: [\(String(repeating: "ab", count: 32))]\n"
+                + (environment == "simulator" ? "    attestation_root: root.pem\n" : "")) + more
+    }
+
+    @Test("apps in production need a status list, software phones only a written one")
+    func statusList() throws {
+        let written = "  android:\n    status_list: { interval: 10s, stale_after: 20s }\n"
+        let file = "  android: { status_list: { file: status.json } }\n"
+        let standard = "conf/challenge.secret.status-list"
+        typealias Environments = Set<AppConfiguration.Environment>
+        let cases: [(text: String, environments: Environments, copy: String?)] = [
+            (Self.short, [], nil), (Self.android("production"), [.production], standard),
+            (Self.android("simulator"), [], nil), (Self.android("simulator", written), [.simulator], standard),
+            (Self.android("production", file), [.production], nil),
+            (
+                Self.android("production", "  android: { status_list: { copy: var/list } }\n"), [.production],
+                "conf/var/list"
+            ),
+        ]
+        for (text, environments, copy) in cases {
+            let configuration = try Conf.read(text).configuration
+            let android = try #require(configuration.enrolment?.android)
+            #expect(android.statusListEnvironments(of: configuration.apps) == environments)
+            #expect(android.statusListCopyPath(for: configuration.apps) == copy)
+        }
+        let list = try #require(try Conf.read(Self.android("production")).configuration.enrolment?.android.statusList)
+        #expect(list.url.text == "https://android.googleapis.com/attestation/status" && list.filePath == nil)
+        #expect(list.authoritiesPath == "/etc/ssl/certs/ca-certificates.crt")
+        #expect(list.interval == .seconds(3_600) && list.staleAfter == .seconds(172_800))
+    }
+
+    @Test("a status list that no app uses is a warning, and its copy replaces no other file")
+    func statusListReferences() throws {
+        let section = "  android: { status_list: { interval: 10s } }\n"
+        let warnings = try Conf.read(Self.short + section).warnings.filter { $0.message.contains("status_list") }
+        #expect(warnings.map(\.message) == ["`status_list` has no effect: no Android app is configured"])
+        #expect(
+            try Conf.read(Self.android("production", section)).warnings.allSatisfy { !$0.message.contains("status") })
+        let error = try #require(throws: ConfigurationError.self) {
+            try Conf.read(Self.android("production", "  android: { status_list: { copy: challenge.secret } }\n"))
+        }
+        #expect(
+            error.diagnostics.map(\.message) == ["`conf/challenge.secret` is already the file of `registry.secret`"])
+    }
+
     @Test("a ceiling for the risk metric without newer receipts is a warning")
     func idleCeiling() throws {
         func warnings(_ text: String) throws -> [Diagnostic] {

@@ -54,11 +54,45 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let admission: String
         /// The state of receipt refreshes. Nil if there are none.
         public let receipts: Receipts?
+        /// The state of Android's status list. Nil if no app demands it.
+        public let statusList: StatusList?
 
-        public init(listener: String, admission: String, receipts: Receipts? = nil) {
+        public init(listener: String, admission: String, receipts: Receipts? = nil, statusList: StatusList? = nil) {
             self.listener = listener
             self.admission = admission
             self.receipts = receipts
+            self.statusList = statusList
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case listener, admission, receipts
+            case statusList = "status_list"
+        }
+    }
+
+    /// The state of the list of revoked attestation keys.
+    public struct StatusList: Codable, Equatable, Sendable {
+        /// The URL or the path of the list.
+        public let source: String
+        /// `current`, `missing` or `stale`. Android phones can enrol only with a current list.
+        public let state: String
+        public let entries: Int
+        /// The number of seconds since the list was confirmed. Nil if there is none.
+        public let ageSeconds: Int64?
+        /// The reason why the last fetch had no effect. Nil if it succeeded.
+        public let failure: String?
+
+        public init(source: String, state: String, entries: Int, ageSeconds: Int64?, failure: String?) {
+            self.source = source
+            self.state = state
+            self.entries = entries
+            self.ageSeconds = ageSeconds
+            self.failure = failure
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case source, state, entries, failure
+            case ageSeconds = "age_seconds"
         }
     }
 

@@ -1,4 +1,5 @@
 internal import Attestation
+internal import Upstream
 
 /// The answer to whether Google has revoked attestation keys, for the phones of one environment.
 enum KeyStatus: Equatable {
@@ -21,12 +22,18 @@ struct KeyStatusRecord: Equatable {
         var list: AttestationStatusList
         /// The time at which the source last said that this is its list, in seconds since 1970.
         var confirmedAt: Int64
+        /// What a conditional request names. Empty for a file.
+        var validators = ContentValidators()
+        /// The text of the list, to be kept on disk. Empty for a file.
+        var text: [UInt8] = []
     }
 
     /// The environments of apps whose phones are compared with the list.
     var environments: Set<AndroidApp.Environment> = []
     /// The maximum age of the list in seconds.
     var staleAfter: Int64 = 0
+    /// The URL or the path of the list. Nil if nothing demands one.
+    var source: String?
     /// Nil until there is a list.
     var kept: Kept?
 

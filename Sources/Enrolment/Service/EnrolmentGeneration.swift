@@ -14,9 +14,12 @@ final class EnrolmentGeneration {
     private let contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)]
     private let loop: Loop
     private let settings: EnrolmentSettings
+    private let shared: EnrolmentShared
     private var patience: LoopTimer?
     /// The refresher of receipts. Nil if receipts are not refreshed.
     private let receipts: ReceiptRefresher?
+    /// The refresher of the status list. Nil if no app demands it.
+    private let statusList: StatusListRefresher?
 
     /// Creates a generation.
     ///
@@ -26,6 +29,7 @@ final class EnrolmentGeneration {
     ) throws(EnrolmentStartError) {
         self.settings = settings
         loop = context.loop
+        shared = context.shared
         rules = try EnrolmentRules(settings, identity, context.library)
         contexts = try Self.contexts(settings, context.library)
         let handler = EnrolmentHandler(
@@ -41,6 +45,9 @@ final class EnrolmentGeneration {
             refresher = try ReceiptRefresher(receipts, settings.apps, rules, context)
         }
         receipts = refresher
+        var listRefresher: StatusListRefresher?
+        if let list = settings.statusList { listRefresher = try StatusListRefresher(list, context) }
+        statusList = listRefresher
         acceptor = Acceptor(
             loop: loop, settings: settings.server, pool: context.pool, application: application)
     }
@@ -87,6 +94,7 @@ final class EnrolmentGeneration {
             acceptor.listen(on: Socket(adopting: descriptor), tls: tls, proxies: proxies)
         }
         receipts?.begin()
+        if let statusList { statusList.begin() } else { shared.dropStatusList() }
     }
 
     /// Duplicates the descriptor of a listening socket.
@@ -102,7 +110,7 @@ final class EnrolmentGeneration {
 
     /// Stops accepting. Connections may send requests until their idle timeout, then they end.
     func retire(ended: @escaping () -> Void) {
-        receipts?.stop()
+        stopUpkeep()
         patience = LoopTimer(loop: loop, interval: settings.server.keepAliveTimeout) { [unowned self] in
             drain(ended: ended)
         }
@@ -111,9 +119,14 @@ final class EnrolmentGeneration {
 
     /// Stops accepting, closes idle connections, and lets the others finish their request within a time limit.
     func drain(ended: @escaping () -> Void) {
-        receipts?.stop()
+        stopUpkeep()
         patience = LoopTimer(loop: loop, interval: settings.shutdownTimeout) { [unowned self] in abort() }
         acceptor.drain { [unowned self] in end(ended) }
+    }
+
+    private func stopUpkeep() {
+        receipts?.stop()
+        statusList?.stop()
     }
 
     /// Cancels the timer and reports the end. The timer would otherwise keep contexts, pools and keys alive until it
@@ -125,7 +138,7 @@ final class EnrolmentGeneration {
 
     /// Closes all connections at once.
     func abort() {
-        receipts?.stop()
+        stopUpkeep()
         acceptor.abortAll()
     }
 }

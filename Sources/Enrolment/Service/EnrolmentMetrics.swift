@@ -15,6 +15,8 @@ public struct EnrolmentMetrics: Sendable {
     var handshakesFailed: UInt64 = 0
     /// The counts of receipts. Nil if receipts are not refreshed.
     var receipts: ReceiptMetrics?
+    /// The counts of the status list. Nil if nothing demands it.
+    var statusList: StatusListMetrics?
 
     init() {
         let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
@@ -68,6 +70,6 @@ public struct EnrolmentMetrics: Sendable {
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that closed before the end of the TLS handshake.",
                 handshakesFailed),
-        ] + (receipts?.families ?? [])
+        ] + (receipts?.families ?? []) + (statusList?.families ?? [])
     }
 }

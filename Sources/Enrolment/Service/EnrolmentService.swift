@@ -119,4 +119,7 @@ public final class EnrolmentService: Sendable {
 
     /// The counts of receipt refreshes. Nil if there are none. May be read by any thread.
     public var receipts: ReceiptMetrics? { counts.current.receipts }
+
+    /// The state of the status list. Nil if nothing demands it. May be read by any thread.
+    public var statusList: StatusListMetrics? { counts.current.statusList }
 }

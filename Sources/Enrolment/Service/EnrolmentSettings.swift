@@ -133,6 +133,8 @@ public struct EnrolmentSettings: Sendable {
     public var secrets: Secrets
     /// The settings of receipt refreshes. Nil if there are none.
     public var receipts: ReceiptSettings?
+    /// The settings of the status list of Android's attestation keys. Nil if no app demands it.
+    public var statusList: StatusListSettings?
     /// The lifetime of issued certificates in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// The number of seconds for which a replaced key stays valid.

@@ -32,6 +32,12 @@ final class EnrolmentShared {
     }
 
     func count(_ change: (inout EnrolmentMetrics) -> Void) { counts.change(change) }
+
+    /// Forgets the status list when no app demands it any more.
+    func dropStatusList() {
+        keyStatus = KeyStatusRecord()
+        count { $0.statusList = nil }
+    }
 }
 
 /// The counts of one service, written by its thread.

@@ -44,6 +44,8 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
     /// Nil if receipts are not refreshed.
     @Setting(.section, "How the risk metric of each device is requested from Apple.")
     public var receipts: ReceiptsConfiguration?
+    @Setting(.section, default: "{}", "What the enrolment of Android phones needs.")
+    public var android: AndroidEnrolmentConfiguration
     @Setting(
         .size((32 << 10)...(64 << 10)), unit: "bytes", default: "64KiB", "The maximum size of request content.")
     public var contentLimit: Int

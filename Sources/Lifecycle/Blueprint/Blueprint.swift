@@ -115,6 +115,7 @@ public struct Blueprint: Sendable {
         warnings += AdministrationListener.warnings(of: administrationListeners, configuration.administration)
         warnings += checks.registryWarnings
         try checks.registry()
+        try checks.statusListCopy()
         try checks.accessLog()
     }
 
@@ -133,7 +134,7 @@ public struct Blueprint: Sendable {
         demand.listeners = listeners.count + (enrolment == nil ? 0 : 1)
         demand.doors = configuration.administration == nil ? 0 : 1 + administrationListeners.count
         demand.lookups = min(names, NameBook.lookupLimit)
-        demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.receiptCalls ?? 0)
+        demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.calls ?? 0)
         demand.clients = workers * (listeners.isEmpty ? 0 : settings.connections) + (enrolment?.connections ?? 0)
         demand.upstreams = upstreams.reduce(0) { sum, upstream in
             sum + workers * (upstream.connections + (upstream.health == nil ? 0 : upstream.servers.count))
@@ -304,7 +305,7 @@ public struct Blueprint: Sendable {
                         of: .server("\(server)")))
             }
         }
-        names.follow(namedServers.union(enrolment?.receiptServers ?? []).union(tracing?.servers ?? []))
+        names.follow(namedServers.union(enrolment?.calledServers ?? []).union(tracing?.servers ?? []))
         var isAnswered = false
         names.whenAnswered(within: .seconds(5)) {
             isAnswered = true

@@ -14,7 +14,7 @@ struct DescriptorBudget: Equatable, Sendable {
         var doors = 0
         /// Concurrent lookups of names.
         var lookups = 0
-        /// Calls to other services: for spans and receipts.
+        /// Calls to other services: for spans, receipts and the status list.
         var calls = 0
         /// Connections of clients and to upstreams, of the whole process.
         var clients = 0

@@ -26,16 +26,22 @@ struct EnrolmentBlueprint: Sendable {
     /// The listener's OCSP response; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
     var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
-    /// The servers for receipts that are configured by name.
-    var receiptServers: Set<NamedServer> {
-        Set((settings.receipts?.services ?? []).flatMap(\.upstream.servers).compactMap(\.resolved))
+    /// The servers for receipts and the status list that are configured by name.
+    var calledServers: Set<NamedServer> {
+        let receipts = (settings.receipts?.services ?? []).map(\.upstream)
+        return Set(
+            (receipts + [settings.statusList?.service?.upstream]).compactMap(\.self).flatMap(\.servers).compactMap(
+                \.resolved))
     }
+    /// The file that keeps the status list; nil if none is kept.
+    var statusListCopyPath: String? { settings.statusList?.service?.copyPath }
     /// The settings with zeros for secrets, for checks.
     private var settings: EnrolmentSettings
 
     /// The maximum of phone connections.
     var connections: Int { settings.server.connections }
-    var receiptCalls: Int { settings.receipts?.concurrency ?? 0 }
+    /// The calls to other services that may be in flight.
+    var calls: Int { (settings.receipts?.concurrency ?? 0) + (settings.statusList?.service == nil ? 0 : 1) }
 
     mutating func setDescriptorCeiling(_ ceiling: Int32) { settings.server.descriptorCeiling = ceiling }
 
@@ -96,6 +102,7 @@ struct EnrolmentBlueprint: Sendable {
             if let receipts = enrolment.receipts {
                 settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
             }
+            settings.statusList = try StatusListSettings(enrolment.android, configuration, warnings: &doubts)
             do { try EnrolmentService.check(settings, library) } catch {
                 let culprit =
                     FaultyFile.among(certificate: enrolment.tls.certificatePath, key: enrolment.tls.keyPath)

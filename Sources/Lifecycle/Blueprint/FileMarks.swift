@@ -75,7 +75,12 @@ extension Configuration {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(
                 \.self)
         }
-        if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.rootPath) }
+        if role.enrols, let enrolment {
+            files += enrolment.files + apps.compactMap(\.rootPath)
+            // Only what a fetch uses: a list in a file is read by its own schedule.
+            let android = enrolment.android
+            if android.statusListCopyPath(for: apps) != nil { files.append(android.statusList.authoritiesPath) }
+        }
         return files + (administration?.listeners.flatMap(\.files) ?? [])
     }
 }

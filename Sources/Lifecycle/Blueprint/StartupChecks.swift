@@ -148,6 +148,13 @@ struct StartupChecks {
         }
     }
 
+    func statusListCopy() throws(StartupError) {
+        guard let path = blueprint.enrolment?.statusListCopyPath, let objection = Self.objection(toUsing: path) else {
+            return
+        }
+        throw StartupError("enrolment: android: status_list: copy: \(objection)", of: .file(path))
+    }
+
     func accessLog() throws(StartupError) {
         guard case .file(let path) = blueprint.configuration.log.access else { return }
         var objection = Self.isThere(path) ? nil : Self.objection(toMaking: path)

@@ -169,7 +169,8 @@ final class StatusReporter {
             enrolment: blueprint.enrolment.map {
                 StatusDocument.Enrolment(
                     listener: $0.name, admission: $0.admission,
-                    receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init))
+                    receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init),
+                    statusList: threads.enrolment?.statusList.map(StatusDocument.StatusList.init))
             },
             upstreams: upstreams.map { upstream in
                 let settings = blueprint.upstreams.first { $0.name == upstream.name }
@@ -261,6 +262,14 @@ extension StatusDocument.Upstream {
 extension StatusDocument.Protocols {
     fileprivate init(_ listener: String, _ protocols: [ApplicationProtocol]) {
         self.init(listener: listener, names: protocols.map(\.name))
+    }
+}
+
+extension StatusDocument.StatusList {
+    fileprivate init(_ metrics: StatusListMetrics) {
+        self.init(
+            source: metrics.source, state: metrics.state.rawValue, entries: metrics.entries, ageSeconds: metrics.age,
+            failure: metrics.failure)
     }
 }
 

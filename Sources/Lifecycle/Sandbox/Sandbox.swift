@@ -142,6 +142,7 @@ extension FileRules {
             written += [registry.secretPath, registry.revocationsPath]
             if case .file(let path) = registry.store { written.append(path) }
         }
+        if let copy = blueprint.enrolment?.statusListCopyPath { written.append(copy) }
         if let socket = blueprint.configuration.administration?.socketPath { written.append(socket) }
         if case .file(let path) = blueprint.configuration.log.accessDestination { written.append(path) }
         let files = blueprint.mentions.files

@@ -8,8 +8,10 @@ import subprocess
 import pytest
 import yaml
 
+from support.enrolment import Enrolling
 from support.exposition import scrape
 from support.paths import PATIENCE, REPOSITORY
+from support.status_list_service import listing
 
 RULES = REPOSITORY / "conf/prometheus/attestgate.rules.yaml"
 DASHBOARD = REPOSITORY / "conf/grafana/attestgate.json"
@@ -40,9 +42,24 @@ def expressions():
         yield annotation["name"], annotation["expr"]
 
 
-def test_every_watched_metric_and_label_exists(every_metric):
+@pytest.fixture
+def enrolment_metrics(tmp_path, pki, upstream):
+    """A scrape of a gateway that enrols and reads a status list."""
+    path = tmp_path / "status.json"
+    path.write_bytes(listing("1a"))
+    enrolling = Enrolling(
+        tmp_path / "enrolling", pki, upstream, enrolment={"android": {"status_list": {"file": str(path)}}},
+        apps=[{"id": "android:org.example.app", "signing_certificates": ["ab" * 32]}])
+    try:
+        yield scrape(enrolling.start().gateway)
+    finally:
+        enrolling.stop()
+
+
+def test_every_watched_metric_and_label_exists(every_metric, enrolment_metrics):
     for where, expression in expressions():
-        assert_metrics_exist(every_metric, where, expression)
+        is_of_enrolment = "attestgate_status_list_" in expression
+        assert_metrics_exist(enrolment_metrics if is_of_enrolment else every_metric, where, expression)
 
 
 def assert_metrics_exist(metrics, where, expression):

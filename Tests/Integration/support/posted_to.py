@@ -1,4 +1,4 @@
-"""A service that others post to over HTTP/1.1, each call on a thread of its own."""
+"""A service that others call over HTTP/1.1, each call on a thread of its own."""
 
 import ssl
 import threading
@@ -21,6 +21,8 @@ class PostedTo:
 
             def do_POST(self):
                 serve(self)
+
+            do_GET = do_POST
 
             def log_message(self, *_):
                 pass

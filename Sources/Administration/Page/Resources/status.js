@@ -41,6 +41,13 @@ function certificates(list) {
     element("td", {}, each.role), element("td", {}, each.subject))))
 }
 
+function statusList(list) {
+  if (!list) return null
+  if (list.state !== "current") return mark("bad", `${list.state}: no Android phone can enrol`)
+  const text = `${count(list.entries)} revoked keys, confirmed ${count(list.age_seconds)} s ago`
+  return list.failure ? mark("warn", `${text}; ${list.failure}`) : mark("good", text)
+}
+
 function configuration(status) {
   const last = status.last_reload
   const workers = status.workers.filter(worker => !worker.up)
@@ -53,6 +60,7 @@ function configuration(status) {
     ["Workers", workers.length ? mark("bad", `${workers.length} of ${status.workers.length} do not answer`) : String(status.workers.length)],
     ["Listeners", status.listeners.join(", ")],
     ["Enrolment", status.enrolment && `${status.enrolment.listener}, admission: ${status.enrolment.admission}`],
+    ["Status list", statusList(status.enrolment?.status_list)],
     ["Apps", status.apps.map(app => `${app.id} (${app.environment})`).join(", ")],
     ["Registry", status.registry && (status.registry.available
       ? mark("good", `available, ${count(status.registry.counters_waiting)} counters wait`) : mark("bad", `not available since ${status.registry.unavailable_since}: ${status.registry.reason}`))],

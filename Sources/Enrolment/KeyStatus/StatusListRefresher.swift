@@ -1,0 +1,273 @@
+internal import Attestation
+internal import Cryptography
+internal import EventLoop
+internal import Upstream
+
+/// The refresher of the status list. It fetches the list, or reads its file, and keeps it for requests and the next
+/// start. `StatusListSchedule` decides when, `StatusListAnswer` what is taken.
+///
+/// It belongs to one generation. The list itself belongs to all generations with the same source.
+final class StatusListRefresher {
+    private enum State {
+        case stopped
+        /// The names of the service are being resolved.
+        case starting(LoopTimer)
+        case waiting(LoopTimer)
+        case calling(OutboundCall, LoopTimer)
+    }
+
+    private let settings: StatusListSettings
+    private let context: EnrolmentContext
+    /// The connections to the service. Nil for a file.
+    private let services: OutboundServices?
+    private var schedule: StatusListSchedule
+    private var state = State.stopped
+    /// The mark of the file when it was last read.
+    private var mark: StatusListFile.Mark?
+
+    /// The interval at which time, and the file, are looked at.
+    private static let interval = TimeSpan.seconds(1)
+
+    init(_ settings: StatusListSettings, _ context: EnrolmentContext) throws(EnrolmentStartError) {
+        self.settings = settings
+        self.context = context
+        schedule = StatusListSchedule(
+            StatusListSchedule.Rules(
+                interval: settings.interval, retry: settings.retry, staleAfter: settings.staleAfter))
+        switch settings.source {
+        case .file: services = nil
+        case .service(let service):
+            let notify = context.notify
+            do throws(CryptographyError) {
+                services = try OutboundServices(
+                    [service.upstream], resolver: service.resolver, forbidden: service.forbidden, loop: context.loop,
+                    buffers: context.pool, library: context.library
+                ) { notify(EnrolmentNotice(.statusList, $0)) }
+            } catch {
+                throw EnrolmentStartError("status list: \(error)")
+            }
+        }
+    }
+
+    private var now: Int64 { WallClock.seconds }
+    private var kept: KeyStatusRecord.Kept? { context.shared.keyStatus.kept }
+
+    // MARK: - Start and stop
+
+    /// Begins. The list of the last run, or of the previous generation, counts at once.
+    func begin() {
+        adoptRecord()
+        schedule.begin(age: context.shared.keyStatus.age(at: now), at: context.loop.now)
+        if case .file = settings.source {
+            readFile()
+            state = .waiting(ticker())
+        } else {
+            // In a separate event. The previous refresher, which this one replaces, has then stopped.
+            state = .starting(
+                LoopTimer(loop: context.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
+                    services?.find { [weak self] in self?.ready() }
+                })
+        }
+        publish()
+    }
+
+    private func ready() {
+        guard case .starting = state else { return }
+        state = .waiting(ticker())
+        turn()
+    }
+
+    private func ticker() -> LoopTimer {
+        LoopTimer(loop: context.loop, interval: Self.interval, repeats: true) { [unowned self] in turn() }
+    }
+
+    func stop() {
+        if case .calling(let call, _) = state { call.stop() }
+        state = .stopped
+        services?.leave()
+    }
+
+    /// Takes over the list of earlier settings, if it has the same source, or else the copy of the last run.
+    private func adoptRecord() {
+        var record = context.shared.keyStatus
+        record.environments = settings.environments
+        record.staleAfter = settings.staleAfter
+        if record.source != settings.source.name {
+            record.source = settings.source.name
+            record.kept = loadCopy()
+        }
+        context.shared.keyStatus = record
+        context.shared.count { metrics in
+            if metrics.statusList == nil { metrics.statusList = StatusListMetrics() }
+            metrics.statusList?.source = settings.source.name
+        }
+    }
+
+    // MARK: - Time
+
+    private func turn() {
+        defer { publish() }
+        guard case .waiting(let ticker) = state else { return }
+        let isDue = schedule.due <= context.loop.now
+        switch settings.source {
+        case .file(let path): if isDue || StatusListFile.mark(of: path) != mark { readFile() }
+        case .service(let service): if isDue { fetch(service, ticker) }
+        }
+    }
+
+    /// Publishes the state of the list, and reports when it becomes stale or current.
+    private func publish() {
+        let record = context.shared.keyStatus
+        let state: StatusListMetrics.State =
+            record.kept == nil ? .missing : record.isStale(at: now) ? .stale : .current
+        let age = record.age(at: now)
+        var before = state
+        context.shared.count { metrics in
+            before = metrics.statusList?.state ?? state
+            metrics.statusList?.state = state
+            metrics.statusList?.age = age
+            metrics.statusList?.entries = record.kept?.list.serials.count ?? 0
+        }
+        switch (before, state) {
+        case (.current, .stale), (.missing, .stale):
+            notify(.error, "state=stale age=\(age ?? 0): no Android phone can enrol until the list is confirmed")
+        case (.stale, .current): notify(.info, "state=current: Android phones can enrol again")
+        default: break
+        }
+    }
+
+    // MARK: - Service
+
+    private func fetch(_ service: StatusListSettings.Service, _ ticker: LoopTimer) {
+        guard let services else { return }
+        let request = OutboundRequest(
+            get: service.path, host: service.host,
+            fields: [("Accept", "application/json"), ("Accept-Encoding", "identity")]
+                + (kept?.validators.conditions ?? []))
+        let call = OutboundCall(
+            request, on: services.pools[0], loop: context.loop, contentLimit: AttestationStatusList.longest,
+            isRepeatable: true
+        ) { [weak self] result in
+            guard let self, case .calling(_, let ticker) = state else { return }
+            state = .waiting(ticker)
+            conclude(StatusListAnswer(result, kept: kept?.list), service)
+        }
+        state = .calling(call, ticker)
+        call.start(timeout: service.timeout)
+    }
+
+    private func conclude(_ answer: StatusListAnswer, _ service: StatusListSettings.Service) {
+        switch answer {
+        case .list(let list, let text, let validators, _):
+            keep(list, text, validators, at: now)
+            save(to: service.copyPath)
+        case .unchanged:
+            context.shared.keyStatus.kept?.confirmedAt = now
+            report(.unchanged)
+            save(to: service.copyPath)
+        case .refused(let reason): report(.refused, because: "\(service.host): \(reason)")
+        case .failed(let reason, _): report(.failed, because: "\(service.host): \(reason)")
+        }
+        schedule.ended(answer.outcome, at: context.loop.now)
+        publish()
+    }
+
+    private func loadCopy() -> KeyStatusRecord.Kept? {
+        guard case .service(let service) = settings.source else { return nil }
+        do throws(StatusListFile.Fault) {
+            // A copy of another service is no failure: the URL was changed.
+            guard let copy = StatusListCopy(try StatusListFile.read(service.copyPath).bytes) else {
+                notify(.warning, "\(service.copyPath) is not a copy of a list: it is not used")
+                return nil
+            }
+            guard copy.source == service.url else { return nil }
+            switch StatusListAnswer(copy.text, kept: nil) {
+            case .list(let list, let text, _, _):
+                return KeyStatusRecord.Kept(
+                    list: list, confirmedAt: copy.confirmedAt, validators: copy.validators, text: text)
+            case .refused(let reason): notify(.warning, "\(service.copyPath) is not used: \(reason)")
+            case .unchanged, .failed: break
+            }
+        } catch {
+            if !error.isMissing { notify(.warning, "\(service.copyPath) cannot be read: \(error.reason)") }
+        }
+        return nil
+    }
+
+    /// Keeps the list for the next start. Without it, phones could not enrol then until the service answers.
+    private func save(to path: String) {
+        guard let kept else { return }
+        let copy = StatusListCopy(
+            source: settings.source.name, confirmedAt: kept.confirmedAt, validators: kept.validators, text: kept.text)
+        do throws(StatusListFile.Fault) { try StatusListFile.replace(path, with: copy.bytes) } catch {
+            notify(.error, "\(path) cannot be written: \(error.reason)")
+        }
+    }
+
+    // MARK: - File
+
+    /// Reads the file. Its list was confirmed when the file was written.
+    private func readFile() {
+        guard case .file(let path) = settings.source else { return }
+        let answer: StatusListAnswer
+        do throws(StatusListFile.Fault) {
+            let (bytes, mark) = try StatusListFile.read(path)
+            self.mark = mark
+            answer = StatusListAnswer(bytes, kept: kept?.list)
+            if case .list(let list, _, _, _) = answer { keep(list, writtenAt: mark.modifiedAt) }
+        } catch {
+            mark = nil
+            answer = .failed(error.reason, retryAfter: nil)
+        }
+        switch answer {
+        case .list, .unchanged: break
+        case .refused(let reason): report(.refused, because: "\(path): \(reason)")
+        case .failed(let reason, _): report(.failed, because: "\(path): \(reason)")
+        }
+        schedule.ended(answer.outcome, at: context.loop.now)
+        publish()
+    }
+
+    private func keep(_ list: AttestationStatusList, writtenAt time: Int64) {
+        guard list == kept?.list else { return keep(list, at: time) }
+        context.shared.keyStatus.kept?.confirmedAt = time
+        report(.unchanged)
+    }
+
+    // MARK: - Results
+
+    private func keep(
+        _ list: AttestationStatusList, _ text: [UInt8] = [], _ validators: ContentValidators = ContentValidators(),
+        at time: Int64
+    ) {
+        let before = kept?.list.serials ?? []
+        context.shared.keyStatus.kept = KeyStatusRecord.Kept(
+            list: list, confirmedAt: time, validators: validators, text: text)
+        let (added, removed) = (list.serials.subtracting(before).count, before.subtracting(list.serials).count)
+        report(.updated, "entries=\(list.serials.count) added=\(added) removed=\(removed)")
+    }
+
+    private func report(
+        _ result: StatusListMetrics.Result, _ details: String? = nil, because reason: String? = nil
+    ) {
+        context.shared.count { metrics in
+            metrics.statusList?.count(result)
+            metrics.statusList?.failure = reason
+        }
+        let severity: EnrolmentNotice.Severity =
+            switch result {
+            case .updated, .unchanged: .info
+            case .refused: .error
+            case .failed: .warning
+            }
+        var text = "outcome=\(result.rawValue)"
+        if let details { text += " \(details)" }
+        if let reason { text += ": \(reason)" }
+        if kept == nil { text += "; there is no list, so no Android phone can enrol" }
+        notify(severity, text)
+    }
+
+    private func notify(_ severity: EnrolmentNotice.Severity, _ text: String) {
+        context.notify(EnrolmentNotice(.statusList, severity, text))
+    }
+}
