@@ -103,7 +103,7 @@ struct ChangeFeed {
                 DeviceUpdate(
                     id: device, isRevoked: isRevoked, shown: try result.shown(first, 5),
                     riskMetric: result.isNull(first, 7) ? nil : try result.uint32(first, 7, "receipt"),
-                    bindings: bindings)),
+                    isKeyListed: try result.integer(first, 13) != 0, bindings: bindings)),
             .window(try result.window(first, 3), of: device),
         ]
         if isRevoked { news.changes.append(.barred(bindings.map(\.key))) }

@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth]
+    private static let migrations = [first, second, third, fourth, fifth, sixth]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -232,5 +232,11 @@ enum PostgreSQLSchema {
         )
         """,
         "CREATE INDEX attested_serial_serial ON attested_serial (serial)",
+    ]
+
+    /// Whether a certificate on which a phone's keys rest is listed as revoked.
+    private static let sixth = [
+        "ALTER TABLE attestation ADD COLUMN key_listed BIGINT NOT NULL DEFAULT 0 CHECK (key_listed IN (0, 1))",
+        "CREATE INDEX attestation_listed ON attestation (device) WHERE key_listed = 1",
     ]
 }

@@ -147,7 +147,7 @@ final class PostgreSQLStore: StoreBackend {
             isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, 15), window: window,
             shown: try result.shown(0, 12),
             riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"),
-            systemVersion: try DatabaseRow(result, 0).systemVersion(17))
+            systemVersion: try DatabaseRow(result, 0).systemVersion(17), isKeyListed: try result.integer(0, 18) != 0)
         if device.isBound, !device.isRevoked {
             traffic?.learn(
                 device.id,

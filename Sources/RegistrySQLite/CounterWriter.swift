@@ -97,6 +97,7 @@ final class CounterWriter {
             case .revoke(let device, _): devices.update(device) { $0.isRevoked = true }
             case .restore(let device, _): devices.update(device) { $0.isRevoked = false }
             case .keepReceipt(let device, _, let riskMetric, _): devices.update(device) { $0.riskMetric = riskMetric }
+            case .markListed(let device, let isListed): devices.update(device) { $0.isKeyListed = isListed }
             default: break
             }
         }
@@ -183,13 +184,15 @@ final class CounterWriter {
     private func readRecord(_ device: DeviceID, _ database: Database) throws -> WriterRecord? {
         let statement = try database.cachedStatement(
             sql: """
-                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions, risk_metric
+                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions, risk_metric, coalesce(key_listed, 0)
                 FROM device JOIN counter ON counter.device = device.id
-                LEFT JOIN receipt ON receipt.device = device.id WHERE device.id = ?
+                LEFT JOIN receipt ON receipt.device = device.id
+                LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
                 """)
         guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
         return WriterRecord(
-            isRevoked: row[0], window: try row.window(1, 2), shown: try row.shown(3), riskMetric: row[4])
+            isRevoked: row[0], window: try row.window(1, 2), shown: try row.shown(3), riskMetric: row[4],
+            isKeyListed: row[5])
     }
 
     /// Returns the writer's record of an mTLS key.
@@ -221,7 +224,7 @@ final class CounterWriter {
         return FoundDevice(
             id: binding.device, identity: try row.deviceIdentity(), isRevoked: record.isRevoked,
             isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
-            systemVersion: try row.systemVersion(13))
+            systemVersion: try row.systemVersion(13), isKeyListed: record.isKeyListed)
     }
 
     // MARK: - Opening
@@ -329,6 +332,8 @@ struct WriterRecord {
     var shown: ShownExtensions
     /// The risk metric of the newest receipt.
     var riskMetric: UInt32?
+    /// Whether the device's keys rest on a listed certificate.
+    var isKeyListed: Bool
     /// The number of journal rows that are not folded. The record must stay while there are any, because the device's
     /// row is outdated.
     var unfolded = 0

@@ -29,6 +29,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v7", migrate: addSecretCheck)
         migrator.registerMigration("v8", migrate: addSystemVersion)
         migrator.registerMigration("v9", migrate: addPhones)
+        migrator.registerMigration("v10", migrate: addListedKeys)
         return migrator
     }
 
@@ -233,6 +234,15 @@ enum SQLiteSchema {
                     PRIMARY KEY (device, serial)
                 ) STRICT, WITHOUT ROWID;
                 CREATE INDEX attested_serial_serial ON attested_serial (serial);
+                """)
+    }
+
+    /// Adds whether a certificate on which a phone's keys rest is listed as revoked.
+    private static func addListedKeys(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                ALTER TABLE attestation ADD COLUMN key_listed INTEGER NOT NULL DEFAULT 0 CHECK (key_listed IN (0, 1));
+                CREATE INDEX attestation_listed ON attestation (device) WHERE key_listed = 1;
                 """)
     }
 

@@ -258,7 +258,8 @@ extension Denial {
         case .deviceRisky:
             Row(
                 code: "device_risky", answer: .status(403), fault: .client, retry: .safe,
-                sentence: "Too many keys were attested on this device recently for its app: try again in some days."
+                sentence:
+                    "Too many keys were attested on this device recently for its app, or its attestation was revoked."
             )
         case .osOutdated:
             Row(

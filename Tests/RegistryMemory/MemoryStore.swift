@@ -61,11 +61,26 @@ package final class MemoryContent {
             }
             if isBarred(key, .mTLS) { facts.barredKeys[.mTLS, default: []].insert(key) }
         }
+        facts.listed = look.listed.map(listed) ?? []
         if let due = look.due {
             facts.due = Array(
                 rows(due.rows).filter { $0.time <= due.time }.sorted { $0.time < $1.time }.prefix(due.limit))
         }
         return facts
+    }
+
+    private func listed(_ listed: StoreLook.Listed) -> [(device: DeviceID, serials: [String])] {
+        switch listed {
+        case .unmarked(let serials, let after, let limit):
+            let holders = numbers.filter { id in
+                guard id.number > after?.number ?? 0, let attestation = self[id].attestation else { return false }
+                return !attestation.isKeyListed && !Set(serials).isDisjoint(with: attestation.phone?.serials ?? [])
+            }
+            return holders.prefix(limit).map { ($0, []) }
+        case .marked(let after, let limit):
+            let marked = numbers.filter { $0.number > after?.number ?? 0 && self[$0].attestation?.isKeyListed == true }
+            return marked.prefix(limit).map { ($0, self[$0].attestation?.phone?.serials ?? []) }
+        }
     }
 
     private func rows(_ rows: StoreLook.Due.Rows) -> [StoreFacts.DueRow] {
@@ -125,7 +140,7 @@ package final class MemoryContent {
                 AttestationRecord(
                     digest: $0.digest, certificateKey: $0.certificateKey, receipt: device.receipt?.content,
                     riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion, tag: $0.tag,
-                    phone: $0.phone)
+                    phone: $0.phone, isKeyListed: $0.isKeyListed)
             }, refresh: device.receipt?.refresh)
     }
 
@@ -161,6 +176,7 @@ package final class MemoryContent {
         case .keepPhone(var phone, let id):
             phone.add(self[id].attestation?.phone?.serials ?? [])
             self[id].attestation?.phone = phone
+        case .markListed(let id, let isListed): self[id].attestation?.isKeyListed = isListed
         case .keepReceipt(let id, let content, let riskMetric, let refresh):
             guard let known = self[id].receipt else { return }
             self[id].receipt = ExportedReceipt(
@@ -288,7 +304,8 @@ package final class MemoryContent {
             id: id, identity: device.identity, isRevoked: device.revokedAt != nil,
             isBound: device.bindings.contains { $0.key == key && $0.endedAt == nil }, window: device.window,
             shown: device.shown, riskMetric: device.receipt?.riskMetric,
-            systemVersion: device.attestation?.systemVersion)
+            systemVersion: device.attestation?.systemVersion,
+            isKeyListed: device.attestation?.isKeyListed ?? false)
     }
 }
 

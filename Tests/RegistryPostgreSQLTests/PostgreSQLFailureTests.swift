@@ -218,6 +218,7 @@ struct PostgreSQLFailureTests {
             ALTER TABLE attestation DROP COLUMN boot_key; ALTER TABLE attestation DROP COLUMN patch_level;
             ALTER TABLE attestation DROP COLUMN vendor_patch_level; ALTER TABLE attestation DROP COLUMN boot_patch_level;
             ALTER TABLE attestation DROP COLUMN app_version; ALTER TABLE attestation DROP COLUMN tag; DROP TABLE attested_serial;
+            ALTER TABLE attestation DROP COLUMN key_listed;
             UPDATE schema_version SET version = 1
             """)
         for value: UInt32 in [6, 7] {
@@ -227,7 +228,7 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "5")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "6")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM attested_serial").text(0, 0) == "0")

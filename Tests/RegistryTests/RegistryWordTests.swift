@@ -24,14 +24,14 @@ struct RegistryWordTests {
             return FoundDevice(
                 id: try #require(DeviceID(12)), identity: identity, isRevoked: true, isBound: false,
                 window: CounterWindow(), shown: ShownExtensions(rawValue: 3), riskMetric: 5,
-                systemVersion: SystemVersion("17.4.1"))
+                systemVersion: SystemVersion("17.4.1"), isKeyListed: true)
         }
     }
 
     private var words: [RegistryWord] {
         get throws {
             let update = DeviceUpdate(
-                id: try #require(DeviceID(7)), isRevoked: false, shown: [], riskMetric: nil,
+                id: try #require(DeviceID(7)), isRevoked: false, shown: [], riskMetric: nil, isKeyListed: true,
                 bindings: [(key, true), (other, false)])
             return [
                 .find(1, key), .found(2, nil), .found(.max, try device), .failed(3), .opened, .confirmed,
@@ -53,7 +53,8 @@ struct RegistryWordTests {
             return
         }
         #expect(found.id.number == 12 && found.isRevoked && !found.isBound && found.riskMetric == 5)
-        #expect(found.systemVersion == SystemVersion("17.4.1") && found.identity == expected.identity)
+        #expect(
+            found.isKeyListed && found.systemVersion == SystemVersion("17.4.1") && found.identity == expected.identity)
     }
 
     @Test("the form of an app id decides which platforms run the app")

@@ -215,9 +215,12 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
     public let appVersion: Int64
     /// The serial numbers of the certificates that vouch for the phone's keys, in hexadecimal.
     public let serials: [String]
+    /// Whether Google has listed one of them as revoked, so that the device is refused.
+    public let isKeyListed: Bool
 
     private enum CodingKeys: String, CodingKey {
         case tag, serials
+        case isKeyListed = "key_listed"
         case securityLevel = "security_level"
         case bootState = "boot_state"
         case isBootloaderLocked = "bootloader_locked"
@@ -242,6 +245,7 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
         bootPatchLevel = phone.bootPatchLevel.map(Self.date)
         appVersion = phone.appVersion
         serials = phone.serials
+        isKeyListed = attestation.isKeyListed
     }
 
     /// Returns a patch level with hyphens: year and month, and the day if there is one.
@@ -264,6 +268,7 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
         try members.encode(bootPatchLevel, forKey: .bootPatchLevel)
         try members.encode(appVersion, forKey: .appVersion)
         try members.encode(serials, forKey: .serials)
+        try members.encode(isKeyListed, forKey: .isKeyListed)
     }
 }
 

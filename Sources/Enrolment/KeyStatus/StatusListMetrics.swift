@@ -25,6 +25,8 @@ public struct StatusListMetrics: Equatable, Sendable {
     public internal(set) var entries = 0
     /// The number of seconds since the list was confirmed. Nil if there is none.
     public internal(set) var age: Int64?
+    /// The number of enrolled devices whose keys rest on a listed certificate, at the last review.
+    public internal(set) var revokedDevices = 0
     /// The reason why the last fetch had no effect. Nil if it succeeded.
     public internal(set) var failure: String?
     /// The counts by index of the result.
@@ -48,6 +50,10 @@ public struct StatusListMetrics: Equatable, Sendable {
             results, ages,
             MetricFamily(
                 .gauge, "attestgate_status_list_entries", "Entries of the status list that is in use.", entries),
+            MetricFamily(
+                .gauge, "attestgate_status_list_revoked_devices",
+                "Enrolled devices that are refused because a certificate that attests their key is listed.",
+                revokedDevices),
             MetricFamily(
                 .gauge, "attestgate_status_list_stale",
                 "1 while the status list is missing or too old, so that no Android phone can enrol.",

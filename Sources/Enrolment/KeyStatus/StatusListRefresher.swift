@@ -21,6 +21,7 @@ final class StatusListRefresher {
     /// The connections to the service. Nil for a file.
     private let services: OutboundServices?
     private var schedule: StatusListSchedule
+    private let review: EnrolledKeyReview
     private var state = State.stopped
     /// The mark of the file when it was last read.
     private var mark: StatusListFile.Mark?
@@ -28,9 +29,12 @@ final class StatusListRefresher {
     /// The interval at which time, and the file, are looked at.
     private static let interval = TimeSpan.seconds(1)
 
-    init(_ settings: StatusListSettings, _ context: EnrolmentContext) throws(EnrolmentStartError) {
+    init(
+        _ settings: StatusListSettings, _ rules: EnrolmentRules, _ context: EnrolmentContext
+    ) throws(EnrolmentStartError) {
         self.settings = settings
         self.context = context
+        review = EnrolledKeyReview(context) { rules.label(of: $0.device.identity.hardwareKey) }
         schedule = StatusListSchedule(
             StatusListSchedule.Rules(
                 interval: settings.interval, retry: settings.retry, staleAfter: settings.staleAfter))
@@ -57,6 +61,8 @@ final class StatusListRefresher {
     /// Begins. The list of the last run, or of the previous generation, counts at once.
     func begin() {
         adoptRecord()
+        // The list of the last run may be older than what another gateway has.
+        compareEnrolled(mayRelease: false)
         schedule.begin(age: context.shared.keyStatus.age(at: now), at: context.loop.now)
         if case .file = settings.source {
             readFile()
@@ -84,6 +90,7 @@ final class StatusListRefresher {
     func stop() {
         if case .calling(let call, _) = state { call.stop() }
         state = .stopped
+        review.stop()
         services?.leave()
     }
 
@@ -107,6 +114,7 @@ final class StatusListRefresher {
 
     private func turn() {
         defer { publish() }
+        review.retry()
         guard case .waiting(let ticker) = state else { return }
         let isDue = schedule.due <= context.loop.now
         switch settings.source {
@@ -164,6 +172,7 @@ final class StatusListRefresher {
         case .unchanged:
             context.shared.keyStatus.kept?.confirmedAt = now
             report(.unchanged)
+            compareEnrolled(mayRelease: true)
             save(to: service.copyPath)
         case .refused(let reason): report(.refused, because: "\(service.host): \(reason)")
         case .failed(let reason, _): report(.failed, because: "\(service.host): \(reason)")
@@ -232,6 +241,7 @@ final class StatusListRefresher {
         guard list == kept?.list else { return keep(list, at: time) }
         context.shared.keyStatus.kept?.confirmedAt = time
         report(.unchanged)
+        compareEnrolled(mayRelease: true)
     }
 
     // MARK: - Results
@@ -245,6 +255,13 @@ final class StatusListRefresher {
             list: list, confirmedAt: time, validators: validators, text: text)
         let (added, removed) = (list.serials.subtracting(before).count, before.subtracting(list.serials).count)
         report(.updated, "entries=\(list.serials.count) added=\(added) removed=\(removed)")
+        compareEnrolled(mayRelease: true)
+    }
+
+    /// Compares the phones that are enrolled with the list.
+    private func compareEnrolled(mayRelease: Bool) {
+        guard let kept else { return }
+        review.begin(kept.list.hexadecimalSerials, mayRelease: mayRelease)
     }
 
     private func report(

@@ -46,7 +46,7 @@ final class EnrolmentGeneration {
         }
         receipts = refresher
         var listRefresher: StatusListRefresher?
-        if let list = settings.statusList { listRefresher = try StatusListRefresher(list, context) }
+        if let list = settings.statusList { listRefresher = try StatusListRefresher(list, rules, context) }
         statusList = listRefresher
         acceptor = Acceptor(
             loop: loop, settings: settings.server, pool: context.pool, application: application)

@@ -24,6 +24,9 @@ enum RouteAccess {
         /// Returns why the device is refused on every route, or nil. Compared with every request, so that a changed
         /// setting applies to all devices immediately.
         fileprivate func refusal(of device: DeviceSnapshot) -> Refusal? {
+            if device.isKeyListed {
+                return Refusal(.deviceRisky, "Google has revoked a certificate that attests its key")
+            }
             if let maximumRisk, let risk = device.riskMetric, risk > maximumRisk {
                 return Refusal(.deviceRisky, "its risk metric \(risk) is above `maximum_risk`")
             }

@@ -108,6 +108,7 @@ extension ExportLineWriter {
                 $0.text("os_version", attestation.systemVersion?.description)
                 $0.bytes("tag", attestation.tag)
                 if let phone = attestation.phone { $0.object("phone") { $0.write(phone) } }
+                $0.integer("key_listed", attestation.isKeyListed ? 1 : nil)
             }
         }
         if let receipt = device.receipt { object("receipt") { $0.write(receipt) } }

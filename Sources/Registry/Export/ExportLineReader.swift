@@ -230,7 +230,8 @@ extension ExportLineReader {
                         SystemVersion(text).flatMap { $0.description == text ? $0 : nil }
                     },
                     tag: try line.bytesIfThere("tag") { AttestationRecord.tagLengths.contains($0.count) ? $0 : nil },
-                    phone: try line.object("phone") { line throws(ExportFault) in try line.phone() })
+                    phone: try line.object("phone") { line throws(ExportFault) in try line.phone() },
+                    isKeyListed: try line.integerIfThere("key_listed", 1...1) != nil)
             },
             receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
         if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }

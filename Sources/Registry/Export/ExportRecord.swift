@@ -125,16 +125,19 @@ public struct ExportedAttestation: Equatable, Sendable {
     public let tag: [UInt8]?
     /// What the newest attestation says of an Android phone. Nil for others.
     public package(set) var phone: AttestedPhone?
+    /// Whether a certificate on which the phone's keys rest is listed as revoked.
+    public package(set) var isKeyListed: Bool
 
     package init(
         digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil,
-        phone: AttestedPhone? = nil
+        phone: AttestedPhone? = nil, isKeyListed: Bool = false
     ) {
         self.digest = digest
         self.certificateKey = certificateKey
         self.systemVersion = systemVersion
         self.tag = tag
         self.phone = phone
+        self.isKeyListed = isKeyListed
     }
 }
 

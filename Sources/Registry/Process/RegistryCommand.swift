@@ -30,6 +30,10 @@ public enum RegistryCommand: Sendable {
     case recordReceipt(ReceiptResult)
     /// Return statistics of receipts. `ceilings` are the highest admitted risk metrics of apps.
     case receiptFigures(ceilings: [(app: AppID, highest: UInt32)], at: Int64)
+    /// Mark devices whose keys rest on listed certificates.
+    case markListedKeys(ListedKeySearch)
+    /// Release marked devices whose certificates are no longer listed.
+    case releaseUnlistedKeys(ListedKeyReview)
     /// Draw a fresh epoch, which invalidates all earlier challenges.
     case renewEpoch
     /// Return a page of an export. `limit` is the maximum number of rows. Time and size limit it too.
@@ -57,6 +61,8 @@ public enum RegistryCommand: Sendable {
         case .drawRevocationListNumber: DeviceRules.drawRevocationListNumber(at: time)
         case .claimReceipts(let claim): UpkeepRules.claimReceipts(claim)
         case .recordReceipt(let result): UpkeepRules.recordReceipt(result)
+        case .markListedKeys(let search): ListedKeyRules.mark(search)
+        case .releaseUnlistedKeys(let review): ListedKeyRules.release(review)
         case .list, .listPending, .show, .count, .listRevokedCertificates, .receiptFigures, .export: nil
         }
     }
@@ -77,6 +83,7 @@ public enum RegistryReply: Equatable, Sendable {
     case claimedReceipts(ClaimedReceipts)
     case recordedReceipt(ReceiptVerdict)
     case receiptFigures(ReceiptFigures)
+    case listedKeys(ListedKeyPage)
     case exportPage(ExportPage)
 }
 

@@ -46,7 +46,7 @@ enum RegistryWord {
         case ("none", 2):
             guard let token else { return nil }
             self = .found(token, nil)
-        case ("found", 14):
+        case ("found", 15):
             guard let token, let device = Self.device(words.dropFirst(2)) else { return nil }
             self = .found(token, device)
         case ("failed", 2):
@@ -54,7 +54,7 @@ enum RegistryWord {
             self = .failed(token)
         case ("opened", 1): self = .opened
         case ("confirmed", 1): self = .confirmed
-        case ("device", 5...):
+        case ("device", 6...):
             guard let update = Self.update(words.dropFirst()) else { return nil }
             self = .device(update)
         case ("barred", 2...), ("ended", 2...):
@@ -84,24 +84,26 @@ enum RegistryWord {
             "\(device.id.number)", identity.app.description, identity.platform.rawValue, identity.environment.rawValue,
             text(identity.hardwareKey), Hexadecimal.encode(identity.point.bytes), text(device.isRevoked),
             text(device.isBound), "\(device.shown.rawValue)", device.riskMetric.map { "\($0)" } ?? none,
-            device.systemVersion?.description ?? none,
+            device.systemVersion?.description ?? none, text(device.isKeyListed),
         ]
         return (words + [end]).joined(separator: " ")
     }
 
     private static func device(_ words: ArraySlice<Substring>) -> FoundDevice? {
         let words = words.map(String.init)
-        guard words.count == 12, words[11] == end, let id = Int64(words[0]).flatMap(DeviceID.init),
+        guard words.count == 13, words[12] == end, let id = Int64(words[0]).flatMap(DeviceID.init),
             let app = AppID(words[1]), let platform = Platform(rawValue: words[2]),
             let environment = AttestationEnvironment(rawValue: words[3]), let hardwareKey = key(words[4]),
             let point = Hexadecimal.decode(words[5]).flatMap(PublicPoint.init), let isRevoked = flag(words[6]),
-            let isBound = flag(words[7]), let shown = UInt8(words[8])
+            let isBound = flag(words[7]), let shown = UInt8(words[8]),
+            let isKeyListed = flag(words[11])
         else { return nil }
         var device = FoundDevice(
             id: id,
             identity: DeviceIdentity(
                 app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point),
-            isRevoked: isRevoked, isBound: isBound, window: CounterWindow(), shown: ShownExtensions(rawValue: shown))
+            isRevoked: isRevoked, isBound: isBound, window: CounterWindow(), shown: ShownExtensions(rawValue: shown),
+            isKeyListed: isKeyListed)
         if words[9] != none {
             guard let risk = UInt32(words[9]) else { return nil }
             device.riskMetric = risk
@@ -116,7 +118,7 @@ enum RegistryWord {
     private static func text(_ update: DeviceUpdate) -> String {
         let words = [
             "\(update.id.number)", text(update.isRevoked), "\(update.shown.rawValue)",
-            update.riskMetric.map { "\($0)" } ?? none,
+            update.riskMetric.map { "\($0)" } ?? none, text(update.isKeyListed),
         ]
         return (words + update.bindings.map { text($0.key) + text($0.isActive) }).joined(separator: " ")
     }
@@ -124,16 +126,16 @@ enum RegistryWord {
     private static func update(_ words: ArraySlice<Substring>) -> DeviceUpdate? {
         let words = words.map(String.init)
         guard let id = Int64(words[0]).flatMap(DeviceID.init), let isRevoked = flag(words[1]),
-            let shown = UInt8(words[2]), words[3] == none || UInt32(words[3]) != nil
+            let shown = UInt8(words[2]), words[3] == none || UInt32(words[3]) != nil, let isKeyListed = flag(words[4])
         else { return nil }
         var bindings: [(key: KeyID, isActive: Bool)] = []
-        for word in words.dropFirst(4) {
+        for word in words.dropFirst(5) {
             guard let key = key(word.dropLast()), let isActive = flag(String(word.suffix(1))) else { return nil }
             bindings.append((key, isActive))
         }
         return DeviceUpdate(
             id: id, isRevoked: isRevoked, shown: ShownExtensions(rawValue: shown), riskMetric: UInt32(words[3]),
-            bindings: bindings)
+            isKeyListed: isKeyListed, bindings: bindings)
     }
 
     private static let none = "-"

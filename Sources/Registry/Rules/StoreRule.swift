@@ -74,6 +74,8 @@ package struct StoreLook {
     package var bindingKeys: [KeyID] = []
     /// Rows whose time has come, the longest due first.
     package var due: Due?
+    /// Devices whose keys rest on listed certificates, or may, in the order of their numbers.
+    package var listed: Listed?
 
     /// Rows up to a time and a number. Times are in seconds since 1970-01-01T00:00:00Z.
     package struct Due {
@@ -93,6 +95,13 @@ package struct StoreLook {
             self.time = time
             self.limit = limit
         }
+    }
+
+    package enum Listed {
+        /// Devices that are not marked although they have one of the certificates.
+        case unmarked(holding: [String], after: DeviceID?, limit: Int)
+        /// Marked devices with the serial numbers of their certificates.
+        case marked(after: DeviceID?, limit: Int)
     }
 
     package init() {}
@@ -118,6 +127,8 @@ package struct StoreFacts {
     package var bindings: [KeyID: Binding] = [:]
     package var barredKeys: [BarredKeyKind: Set<KeyID>] = [:]
     package var due: [DueRow] = []
+    /// The devices of `StoreLook.Listed`. Serial numbers only of marked ones.
+    package var listed: [(device: DeviceID, serials: [String])] = []
 
     package init(state: StoreState) { self.state = state }
 
@@ -247,9 +258,11 @@ package enum StoreWrite {
     case barKey(KeyID, BarredKeyKind, at: Int64)
     case setState(StoreState)
     case scheduleReceipt(DeviceID, at: Int64)
-    /// Replace the state of a receipt, and its content if there is a newer one.
     /// Replaces what a phone has attested, and adds the serial numbers.
     case keepPhone(AttestedPhone, of: DeviceID)
+    /// Mark that a device's keys rest on a listed certificate, or no longer.
+    case markListed(DeviceID, Bool)
+    /// Replace the state of a receipt, and its content if there is a newer one.
     case keepReceipt(of: DeviceID, content: [UInt8]?, riskMetric: UInt32?, ReceiptRefresh)
     /// Remove the oldest rows up to an expiry and a number.
     case removeUsed(SingleUseKind, until: Int64, limit: Int)

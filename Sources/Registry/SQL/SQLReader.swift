@@ -96,6 +96,9 @@ extension SQLReader {
         if let due = look.due {
             plan.append((Self.statement(for: due), { $1.due = try $0.map { try $0.dueRow(due.rows) } }))
         }
+        if let listed = look.listed {
+            plan.append((Self.statement(for: listed), { $1.listed = try Self.listed($0) }))
+        }
         return plan + Self.plan(hardwareKeys: look.hardwareKeys) + Self.plan(bindingKeys: look.bindingKeys)
     }
 
@@ -128,6 +131,40 @@ extension SQLReader {
         _ statements: [SQLStatement], _ read: @escaping ([Row], inout StoreFacts) throws -> Void
     ) -> [Step] {
         statements.map { ($0, read) }
+    }
+
+    private static func statement(for listed: StoreLook.Listed) -> SQLStatement {
+        switch listed {
+        case .unmarked(let serials, let after, let limit):
+            // SQLite numbers parameters in the order in which they occur.
+            let list = serials.indices.map { "$\($0 + 2)" }.joined(separator: ", ")
+            return SQLStatement(
+                """
+                SELECT DISTINCT attested_serial.device, NULL FROM attested_serial
+                JOIN attestation ON attestation.device = attested_serial.device
+                WHERE key_listed = 0 AND attested_serial.device > $1 AND serial IN (\(list.isEmpty ? "NULL" : list))
+                ORDER BY attested_serial.device LIMIT $\(serials.count + 2)
+                """,
+                [.integer(after?.number ?? 0)] + serials.map { .text($0) } + [.integer(Int64(limit))])
+        case .marked(let after, let limit):
+            return SQLStatement(
+                """
+                SELECT page.device, serial FROM (
+                    SELECT device FROM attestation WHERE key_listed = 1 AND device > $1 ORDER BY device LIMIT $2) AS page
+                LEFT JOIN attested_serial ON attested_serial.device = page.device ORDER BY page.device
+                """, [.integer(after?.number ?? 0), .integer(Int64(limit))])
+        }
+    }
+
+    /// Reads devices in order, each with the serial numbers of its rows.
+    private static func listed(_ rows: [Row]) throws -> [(device: DeviceID, serials: [String])] {
+        var listed: [(device: DeviceID, serials: [String])] = []
+        for row in rows {
+            let device = try row.device(0, "attestation")
+            if listed.last?.device != device { listed.append((device, [])) }
+            if let serial = try row.optionalText(1) { listed[listed.count - 1].serials.append(serial) }
+        }
+        return listed
     }
 
     private static func statement(for due: StoreLook.Due) -> SQLStatement {

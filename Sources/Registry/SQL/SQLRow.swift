@@ -118,7 +118,7 @@ package enum SQLColumns {
         """
     package static let deviceTables = "device JOIN counter ON counter.device = device.id"
     package static let binding = "key, device, created_at, ended_at, ends_at"
-    static let attestation = "digest, certificate_key, content, risk_metric, os_version, tag, \(phone)"
+    static let attestation = "digest, certificate_key, content, risk_metric, os_version, tag, \(phone), key_listed"
     static let attestationTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
     /// Columns of `attestation`, which are NULL for other phones than Android's.
     package static let phone = """
@@ -129,7 +129,7 @@ package enum SQLColumns {
     /// Columns of a device for an export, after those of `device`.
     package static let exported = """
         bits, digest, certificate_key, content, risk_metric, created_at, next_at, asked_at, outcome, failures, \
-        os_version, tag, \(phone)
+        os_version, tag, \(phone), key_listed
         """
     package static let exportedTables = """
         \(deviceTables) LEFT JOIN attestation ON attestation.device = device.id \
@@ -190,7 +190,8 @@ extension SQLRow {
         let record = AttestationRecord(
             digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
             receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"),
-            systemVersion: try systemVersion(4), tag: try optionalBytes(5), phone: try phone(6, serials))
+            systemVersion: try systemVersion(4), tag: try optionalBytes(5), phone: try phone(6, serials),
+            isKeyListed: try integer(14) != 0)
         guard let record else { throw UnreadableRow(table: "attestation") }
         return record
     }
@@ -228,7 +229,8 @@ extension SQLRow {
         if try optionalBytes(14) != nil {
             attestation = ExportedAttestation(
                 digest: try fingerprint(14, "attestation"), certificateKey: try optionalKey(15, "attestation"),
-                systemVersion: try systemVersion(23), tag: try optionalBytes(24), phone: try phone(25, serials))
+                systemVersion: try systemVersion(23), tag: try optionalBytes(24), phone: try phone(25, serials),
+                isKeyListed: try integer(33) != 0)
         }
         let receipt = try optionalBytes(16).map { content in
             ExportedReceipt(

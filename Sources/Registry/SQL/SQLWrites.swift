@@ -95,6 +95,12 @@ package enum SQLWrites {
         case .scheduleReceipt(let device, let time):
             [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
         case .keepPhone(let phone, let device): keeping(phone, of: device)
+        case .markListed(let device, let isListed):
+            [
+                SQLStatement(
+                    "UPDATE attestation SET key_listed = $1 WHERE device = $2",
+                    [.integer(isListed ? 1 : 0), .device(device)])
+            ]
         case .keepReceipt(let device, let content, let riskMetric, let refresh):
             [
                 SQLStatement(
@@ -219,11 +225,12 @@ package enum SQLWrites {
         if let attestation = device.attestation {
             statements.append(
                 insertion(
-                    "attestation", "device, digest, certificate_key, os_version, tag, \(SQLColumns.phone)", id,
+                    "attestation",
+                    "device, digest, certificate_key, os_version, tag, \(SQLColumns.phone), key_listed", id,
                     [
                         key, .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes),
                         .text(attestation.systemVersion?.description), .bytes(attestation.tag),
-                    ] + values(of: attestation.phone)))
+                    ] + values(of: attestation.phone) + [.integer(attestation.isKeyListed ? 1 : 0)]))
             for serial in attestation.phone?.serials ?? [] {
                 statements.append(insertion("attested_serial", "device, serial", id, [key, .text(serial)]))
             }

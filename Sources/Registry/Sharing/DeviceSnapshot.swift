@@ -19,6 +19,8 @@ public struct DeviceSnapshot: Sendable {
     public internal(set) var riskMetric: UInt32?
     /// The system version in the attestation. Nil without an attestation, or if it has none.
     public internal(set) var systemVersion: SystemVersion?
+    /// Whether Google has listed a certificate on which the device's keys rest.
+    public internal(set) var isKeyListed = false
     /// The index of the device's record at the look-up, as a hint.
     let slot: Int
 }

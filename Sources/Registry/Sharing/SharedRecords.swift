@@ -19,6 +19,7 @@ final class SharedRecords: Sendable {
         var shown: ShownExtensions
         var riskMetric: UInt32?
         let systemVersion: SystemVersion?
+        var isKeyListed: Bool
         /// The number of values that were spent here and whose outcome the store has not reported yet.
         var outstanding: Int
     }
@@ -108,7 +109,8 @@ final class SharedRecords: Sendable {
                 environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
                 point: record.identity.point,
                 standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
-                shown: record.shown, riskMetric: record.riskMetric, systemVersion: record.systemVersion, slot: slot)
+                shown: record.shown, riskMetric: record.riskMetric, systemVersion: record.systemVersion,
+                isKeyListed: record.isKeyListed, slot: slot)
         }
     }
 
@@ -153,7 +155,8 @@ final class SharedRecords: Sendable {
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
             let record = Record(
                 app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, shown: found.shown,
-                riskMetric: found.riskMetric, systemVersion: found.systemVersion, outstanding: 0)
+                riskMetric: found.riskMetric, systemVersion: found.systemVersion, isKeyListed: found.isKeyListed,
+                outstanding: 0)
             records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
         keys[Self.shard(of: key)].withLock { keys in
@@ -177,6 +180,7 @@ final class SharedRecords: Sendable {
                 // The record may have more extensions, from a request on its way to the store.
                 record.shown.formUnion(now.shown)
                 record.riskMetric = now.riskMetric
+                record.isKeyListed = now.isKeyListed
             }
         }
         for (key, isActive) in now.bindings {

@@ -103,16 +103,19 @@ package struct DeviceUpdate {
     package let isRevoked: Bool
     package let shown: ShownExtensions
     package let riskMetric: UInt32?
+    /// Whether the device's keys rest on a listed certificate.
+    package let isKeyListed: Bool
     package let bindings: [(key: KeyID, isActive: Bool)]
 
     package init(
-        id: DeviceID, isRevoked: Bool, shown: ShownExtensions, riskMetric: UInt32?,
+        id: DeviceID, isRevoked: Bool, shown: ShownExtensions, riskMetric: UInt32?, isKeyListed: Bool,
         bindings: [(key: KeyID, isActive: Bool)]
     ) {
         self.id = id
         self.isRevoked = isRevoked
         self.shown = shown
         self.riskMetric = riskMetric
+        self.isKeyListed = isKeyListed
         self.bindings = bindings
     }
 }
@@ -121,7 +124,8 @@ extension DeviceUpdate {
     package init(_ details: DeviceDetails) {
         self.init(
             id: details.device.id, isRevoked: details.device.state == .revoked, shown: details.device.shown,
-            riskMetric: details.attestation?.riskMetric, bindings: details.bindings.map { ($0.key, $0.isActive) })
+            riskMetric: details.attestation?.riskMetric, isKeyListed: details.attestation?.isKeyListed ?? false,
+            bindings: details.bindings.map { ($0.key, $0.isActive) })
     }
 }
 
@@ -142,6 +146,8 @@ extension StoreChange {
             [.spent(request.counter, of: details.device.id), .device(DeviceUpdate(details))]
         case (.recordReceipt, .recordedReceipt(.recorded(let details))):
             [.device(DeviceUpdate(details))]
+        case (.markListedKeys, .listedKeys(let page)), (.releaseUnlistedKeys, .listedKeys(let page)):
+            page.changed.map { .device(DeviceUpdate($0)) }
         case (.revokeSubject, .revoked(let devices)):
             devices.map { .device(DeviceUpdate($0)) } + [.barred(devices.flatMap { $0.bindings.map(\.key) })]
         case (.renewEpoch, .identity(let identity)): [.identity(identity)]
@@ -161,10 +167,13 @@ package struct FoundDevice {
     package let shown: ShownExtensions
     package var riskMetric: UInt32?
     package var systemVersion: SystemVersion?
+    /// Whether the device's keys rest on a listed certificate.
+    package var isKeyListed = false
 
     package init(
         id: DeviceID, identity: DeviceIdentity, isRevoked: Bool, isBound: Bool, window: CounterWindow,
-        shown: ShownExtensions, riskMetric: UInt32? = nil, systemVersion: SystemVersion? = nil
+        shown: ShownExtensions, riskMetric: UInt32? = nil, systemVersion: SystemVersion? = nil,
+        isKeyListed: Bool = false
     ) {
         self.id = id
         self.identity = identity
@@ -174,5 +183,6 @@ package struct FoundDevice {
         self.shown = shown
         self.riskMetric = riskMetric
         self.systemVersion = systemVersion
+        self.isKeyListed = isKeyListed
     }
 }

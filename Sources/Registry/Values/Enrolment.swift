@@ -64,6 +64,8 @@ public struct AttestationRecord: Equatable, Sendable {
     public let tag: [UInt8]?
     /// What the newest attestation says of an Android phone. Nil for others.
     public let phone: AttestedPhone?
+    /// Whether a certificate on which the phone's keys rest is listed as revoked.
+    public let isKeyListed: Bool
 
     public static let tagLengths = 16...64
 
@@ -75,7 +77,8 @@ public struct AttestationRecord: Equatable, Sendable {
     /// - Returns: nil if the receipt exceeds `receiptLimit`, or the tag is not of `tagLengths`.
     public init?(
         digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil,
-        systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil, phone: AttestedPhone? = nil
+        systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil, phone: AttestedPhone? = nil,
+        isKeyListed: Bool = false
     ) {
         if let receipt, receipt.count > Self.receiptLimit { return nil }
         if let tag, !Self.tagLengths.contains(tag.count) { return nil }
@@ -86,6 +89,7 @@ public struct AttestationRecord: Equatable, Sendable {
         self.systemVersion = systemVersion
         self.tag = tag
         self.phone = phone
+        self.isKeyListed = isKeyListed
     }
 }
 

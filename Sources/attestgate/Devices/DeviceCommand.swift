@@ -185,7 +185,7 @@ extension DeviceListing {
             ["boot key", phone.bootKey],
             ["patch levels", patches.isEmpty ? "not stated" : patches.joined(separator: ", ")],
             ["app version", "\(phone.appVersion)"],
-            ["attested by", phone.serials.joined(separator: ", ")],
+            ["attested by", phone.serials.joined(separator: ", ") + (phone.isKeyListed ? " (REVOKED)" : "")],
         ]
     }
 }

@@ -12,7 +12,7 @@ struct RouteAccessTests {
 
     private func device(
         _ standing: DeviceStatus = .active, app: UInt32 = 0, environment: AttestationEnvironment = .production,
-        risk: UInt32? = nil, system: String? = nil
+        risk: UInt32? = nil, system: String? = nil, isKeyListed: Bool = false
     ) -> DeviceSnapshot {
         let bytes = [UInt8](repeating: 2, count: 32)
         guard let id = DeviceID(1), let key = KeyID(digest: bytes.span),
@@ -21,7 +21,7 @@ struct RouteAccessTests {
         return DeviceSnapshot(
             id: id, binding: key, app: AppNumber(number: app), platform: .iOS, environment: environment,
             hardwareKey: key, point: point, standing: standing, shown: [], riskMetric: risk,
-            systemVersion: system.flatMap(SystemVersion.init), slot: 0)
+            systemVersion: system.flatMap(SystemVersion.init), isKeyListed: isKeyListed, slot: 0)
     }
 
     /// Apps 0 and 1 are configured, for production; 1 admits devices of risk 5 at most.
@@ -52,6 +52,12 @@ struct RouteAccessTests {
     func barred(_ requirement: Requirement) {
         #expect(code(.found(device(.deviceRevoked)), requirement) == "device_revoked")
         #expect(code(.found(device(.bindingEnded)), requirement) == "device_mismatch")
+    }
+
+    @Test("a device whose attestation key was revoked is denied at every requirement", arguments: levels)
+    func listed(_ requirement: Requirement) {
+        #expect(code(.found(device(isKeyListed: true)), requirement) == "device_risky")
+        #expect(code(.found(device(.deviceRevoked, isKeyListed: true)), requirement) == "device_revoked")
     }
 
     @Test("an unknown key passes only where a certificate is enough")

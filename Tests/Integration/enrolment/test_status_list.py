@@ -1,16 +1,21 @@
 """Google's list of revoked attestation keys is fetched, kept and refused as it should be."""
 
+import hashlib
+import json
 import os
 import stat
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from support.client import Client, get
 from support.enrolment import Enrolling
 from support.exposition import scrape
 from support.name_server import NameServer
 from support.paths import PATIENCE
+from support.phone import Phone
 from support.pki import SERVER, attestgate
 from support.status_list_service import Answer, StatusListService, listing as listing_of
 from support.waiting import eventually
@@ -297,6 +302,61 @@ def test_a_file_without_a_list_is_warned_of_and_does_not_prevent_the_start(make,
     assert listing.status()["state"] == "missing"
     replace(path, listing_of("1a"))
     listing.wait_for(state="current", entries=1)
+
+
+# Phones that are enrolled.
+
+
+def attest(listing, phone, serials):
+    """Has the registry say of a device what an Android phone's attestation says: by a backup that is changed and put back."""
+    gateway, backup = listing.gateway, listing.gateway.directory / "backup"
+    done = attestgate("registry", "export", "--config", gateway.conf_path, backup)
+    assert done.returncode == 0, done.stderr
+    gateway.stop()
+    lines = [json.loads(line) for line in backup.read_text().splitlines()]
+    device, = [line["device"] for line in lines if line.get("device", {}).get("hardware_key") == phone.key.key_id.hex()]
+    device["attestation"] = {
+        "digest": "00" * 32, "phone": {
+            "security_level": "tee", "boot_state": "verified", "bootloader_locked": 1, "boot_key": "07" * 32,
+            "app_version": 1, "serials": [{"serial": serial} for serial in serials]}}
+    *texts, _ = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
+    lines[-1]["end"]["sha256"] = hashlib.sha256("".join(texts).encode()).hexdigest()
+    backup.write_text("".join([*texts, json.dumps(lines[-1], separators=(",", ":")) + "\n"]))
+    for suffix in ["", "-wal", "-shm"]:
+        Path(gateway.conf["registry"]["path"] + suffix).unlink(missing_ok=True)
+    done = attestgate("registry", "import", "--config", gateway.conf_path, backup)
+    assert done.returncode == 0, done.stderr
+    gateway.start()
+
+
+def test_a_phone_whose_key_was_revoked_after_it_enrolled_is_refused_until_it_is_listed_no_more(make, tmp_path, pki):
+    path = tmp_path / "status.json"
+    others = ["77", "78", "79"]
+    replace(path, listing_of(*others))
+    listing = make(file=path).start()
+    revoked, other = [Phone(listing.gateway, pki.phone(f"listed-{name}"), ANDROID_APP) for name in ["one", "two"]]
+    # The list has the second certificate in decimal.
+    attest(listing, revoked, ["1f", f"{6681152659205225093:x}"])
+
+    def outcome(client):
+        response = client.exchange(get("/device"))
+        return response.status, json.loads(response.content)["error"] if response.status != 200 else None
+
+    with Client(listing.gateway, revoked.identity) as client, Client(listing.gateway, other.identity) as healthy:
+        assert outcome(client) == outcome(healthy) == (200, None)
+        replace(path, listing_of(*others, "6681152659205225093"))
+        eventually(lambda: outcome(client) == (403, "device_risky"), "the refusal on the open connection")
+        assert outcome(healthy) == (200, None)
+        eventually(
+            lambda: scrape(listing.gateway)("attestgate_status_list_revoked_devices") == 1, "the count of the review")
+    assert "outcome=listed device=" in listing.gateway.errors and f"app={ANDROID_APP}" in listing.gateway.errors
+    listing.gateway.crash()
+    listing.gateway.start()
+    with Client(listing.gateway, revoked.identity) as client:
+        assert outcome(client) == (403, "device_risky"), "the registry keeps it"
+        replace(path, listing_of(*others))
+        eventually(lambda: outcome(client) == (200, None), "the release")
+    assert "outcome=released device=" in listing.gateway.errors
 
 
 # Where it comes from.

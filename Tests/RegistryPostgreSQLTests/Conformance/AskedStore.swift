@@ -139,6 +139,13 @@ final class AskedStore {
 
     struct OtherReply: Error {}
 
+    /// Returns whether a device's key is listed in its last announcement. Nil without one.
+    func announced(_ number: Int64) -> Bool? {
+        changes.compactMap { change in
+            if case .device(let update) = change, update.id.number == number { update.isKeyListed } else { nil }
+        }.last
+    }
+
     /// The keys that connections were to be closed of.
     var closed: [KeyID] {
         changes.flatMap { change in

@@ -112,6 +112,55 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
+        "a device with a listed certificate is marked until it is listed no more, and announced each time",
+        arguments: StoreKind.allCases)
+    func listedKeys(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        // Odd numbers are Android phones, with the certificates 1f and abc of the number.
+        for number in 1...6 {
+            guard case .registered = try store.initialize(store.initialization(number)) else {
+                throw AskedStore.OtherReply()
+            }
+            let request = store.keyBinding(number, key: number, nonce: number, counter: 1)
+            #expect(try store.bind(request).details != nil)
+        }
+        func page(_ command: RegistryCommand) throws -> (changed: [Int64], kept: Int, next: Int64?) {
+            guard case .listedKeys(let page) = try store.perform(command) else { throw AskedStore.OtherReply() }
+            return (page.changed.map(\.device.id.number), page.kept, page.next?.number)
+        }
+        func mark(_ serials: [String], after: Int64 = 0, limit: Int = 10) throws -> (changed: [Int64], next: Int64?) {
+            let search = ListedKeySearch(serials: serials, after: DeviceID(after), limit: limit)
+            let page = try page(.markListedKeys(search))
+            return (page.changed, page.next)
+        }
+        func release(_ listed: Set<String>, after: Int64 = 0, limit: Int = 10) throws
+            -> (changed: [Int64], kept: Int, next: Int64?)
+        {
+            try page(.releaseUnlistedKeys(ListedKeyReview(listed: listed, after: DeviceID(after), limit: limit)))
+        }
+        func found(_ number: Int) throws -> Bool? { try store.find(number)?.isKeyListed }
+
+        let ids = try (1...6).map { try store.details(.show(.hardwareKey(Fixture.hardwareKey($0)))).device.id.number }
+        #expect(try mark([]).changed == [] && mark(["77", "abc2"]).changed == [])
+        #expect(try mark(["77", "abc3"]) == ([ids[2]], nil))
+        #expect(try found(3) == true && found(1) == false && found(2) == false)
+        #expect(store.announced(ids[2]) == true)
+        // Those that are marked are not found again, and pages continue behind the last.
+        #expect(try mark(["1f", "abc3"], limit: 1) == ([ids[0]], ids[0]))
+        #expect(try mark(["1f", "abc3"], after: ids[0], limit: 1) == ([ids[4]], ids[4]))
+        #expect(try mark(["1f", "abc3"], after: ids[4], limit: 1) == ([], nil))
+        #expect(try store.details(.show(.hardwareKey(Fixture.hardwareKey(5)))).attestation?.isKeyListed == true)
+        #expect(try release(["1f"]) == ([], 3, nil))
+        #expect(try release(["abc1", "abc5"], limit: 2) == ([ids[2]], 1, ids[2]))
+        #expect(try release(["abc1", "abc5"], after: ids[2], limit: 2) == ([], 1, nil))
+        #expect(try found(3) == false && found(5) == true)
+        #expect(store.announced(ids[2]) == false)
+        #expect(try release([]) == ([ids[0], ids[4]], 0, nil))
+        #expect(try release([]) == ([], 0, nil))
+    }
+
+    @Test(
         "an attested key must be bound first, and an approval admits a device", arguments: StoreKind.allCases
     )
     func attestedKeyAndApproval(_ kind: StoreKind) throws {
