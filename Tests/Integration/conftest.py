@@ -8,6 +8,7 @@ from support.client import Client
 from support.denials import NothingForwarded
 from support.exposition import scrape
 from support.gateway import BRIEF, Gateway
+from support.java import Java
 from support.nginx import Nginx
 from support.pki import PKI, attestgate
 from support.platforms import PLATFORMS
@@ -143,6 +144,12 @@ def every_metric(start_attested, pki, tmp_path):
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
     return scrape(gateway)
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory):
+    """The trust client for Android, compiled."""
+    return Java(tmp_path_factory.mktemp("java"))
 
 
 @pytest.fixture
