@@ -1,0 +1,159 @@
+"""The trust client for Android enrols and is served: clients/android, on the JVM with a software phone."""
+
+import subprocess
+from collections import Counter
+
+import pytest
+
+from support.enrolment import Enrolling
+from support.platforms import ANDROID_APP
+from support.waiting import eventually
+
+PACKAGE = ANDROID_APP.removeprefix("android:")
+SIGNING_CERTIFICATE = "a5" * 32
+PROGRAM = "org.attestgate.trustclient.PhoneProgram"
+SERVED = {"url": "200", "okhttp": "200 h2"}
+
+
+class Phone:
+    """A software phone of the client's, and where it goes."""
+
+    def __init__(self, java, enrolling, directory):
+        self.java, self.directory = java, directory
+        self.address = [
+            PACKAGE, enrolling.provider, enrolling.pki.server_ca, f"https://localhost:{enrolling.gateway.port}"]
+
+    def enrol(self, *options, command="enrol"):
+        """- Returns: "enrolled" and the key, or the failure; then the result of a request, if the phone is enrolled."""
+        return self.java.run(PROGRAM, self.directory, command, *self.address, *options).strip()
+
+    def arguments(self, stack, count, threads=16, method="GET"):
+        return [self.directory, "requests", *self.address, stack, count, threads, method, "/records"]
+
+    def requests(self, *arguments, **options):
+        """- Returns: how often each result came."""
+        printed = self.java.run(PROGRAM, *self.arguments(*arguments, **options)).strip()
+        pairs = [pair.rpartition("=") for pair in printed.strip("{}").split(", ")]
+        return {result: int(count) for result, _, count in pairs}
+
+
+@pytest.fixture
+def start(java, tmp_path, pki, upstream):
+    """Starts gateways that enrol the phones of one software KeyMint."""
+    started = []
+    java.run(PROGRAM, tmp_path / "phone", "root", PACKAGE)
+
+    def start(**app):
+        made = Enrolling(
+            tmp_path / "gateway", pki, upstream,
+            app={"id": ANDROID_APP, "attestation_root": str(tmp_path / "keymint" / "root.pem"),
+                 "signing_certificates": [SIGNING_CERTIFICATE], "counter": "window 256", **app})
+        started.append(made)
+        made.start()
+        return made
+    yield start
+    for made in started:
+        made.stop()
+
+
+@pytest.fixture
+def phone_of(java, tmp_path):
+    def phone_of(enrolling, name="phone"):
+        return Phone(java, enrolling, tmp_path / name)
+    return phone_of
+
+
+def is_served(printed):
+    return printed.startswith("enrolled ") and printed.endswith(" 200")
+
+
+def counters(requests):
+    return [int(value) for request in requests for value in request.values("attest-counter")]
+
+
+@pytest.mark.parametrize("stack", ["url", "okhttp"])
+def test_two_hundred_requests_in_parallel_are_served(start, phone_of, upstream, stack):
+    phone = phone_of(start())
+    before = len(upstream.requests)
+    assert is_served(phone.enrol())
+    assert phone.requests(stack, 200, 64) == {SERVED[stack]: 200}
+    assert phone.requests(stack, 20, method="POST") == {SERVED[stack]: 20}
+    spent = counters(upstream.requests[before:])
+    # The first was spent by the key binding.
+    assert sorted(spent) == list(range(2, 223))
+
+
+def test_a_killed_app_loses_no_counter_and_uses_none_twice(start, phone_of, upstream):
+    phone = phone_of(start())
+    begin = len(upstream.requests)
+    phone.enrol()
+    for number in range(3):
+        before = len(upstream.requests)
+        process = subprocess.Popen(
+            phone.java.command(PROGRAM, *phone.arguments("okhttp", 200, 64)), stdout=subprocess.DEVNULL)
+        eventually(lambda: len(upstream.requests) - before > 20 * (number + 1), "requests")
+        process.kill()
+        process.wait()
+    assert phone.requests("okhttp", 200, 64) == {"200 h2": 200}
+    assert phone.requests("url", 20) == {"200": 20}
+    spent = Counter(counters(upstream.requests[begin:]))
+    assert [counter for counter, times in spent.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("options", [
+    ["form=NONCE"], ["form=DSR"], ["attested"], ["form=DSR", "attested"]], ids="-".join)
+def test_it_enrols_renews_and_rotates_in_every_form(start, phone_of, options):
+    form = next((option.removeprefix("form=") for option in options if option.startswith("form=")), "NONCE_AND_TAG")
+    phone = phone_of(start(
+        client_data=form.lower().replace("_", "-"), certificate_key="attested" if "attested" in options else "any"))
+    first = phone.enrol(*options)
+    assert is_served(first)
+    for command in ["enrol", "rotate", "enrol"]:
+        # The hardware key stays.
+        assert phone.enrol(*options, command=command) == first
+
+
+def test_an_enrolment_continues_after_any_lost_answer(start, phone_of):
+    enrolling = start()
+    for number in range(1, 5):
+        phone = phone_of(enrolling, f"phone-{number}")
+        assert phone.enrol(f"lose={number}") == "the answer is lost"
+        # A clock that is wrong does not matter.
+        assert is_served(phone.enrol("skew=-86400"))
+    # None was initialized twice.
+    assert len(enrolling.devices()) == 4
+
+
+def test_a_revoked_phone_stops(start, phone_of):
+    enrolling = start()
+    phone = phone_of(enrolling)
+    phone.enrol()
+    enrolling.gateway.device_command("revoke", str(enrolling.devices()[0]["device"]))
+    answers = phone.requests("url", 2)
+    assert all("certificate_revoked" in answer or "device_revoked" in answer for answer in answers), answers
+    refusal = phone.enrol()
+    assert refusal.startswith("REFUSED 403 invalid_request") and "(GIVE_UP)" in refusal
+
+
+def test_an_outdated_phone_is_served_until_it_enrols_and_readmitted_after_its_update(start, phone_of):
+    enrolling = start()
+    phone = phone_of(enrolling)
+    first = phone.enrol()
+    enrolling.gateway.conf["apps"][0]["minimum_patch_level"] = "2026-11"
+    enrolling.change()
+    for _ in range(2):
+        refusal = phone.enrol()
+        assert refusal.startswith("REFUSED 403 os_outdated") and refusal.endswith("(UPDATE_SYSTEM) 200")
+    updated = phone.enrol("patch=202611")
+    assert is_served(updated) and updated != first
+
+
+def test_an_empty_body_of_http2_is_served(start, phone_of):
+    phone = phone_of(start())
+    phone.enrol()
+    assert phone.requests("okhttp", 1, method="EMPTY") == {"200 h2": 1}
+
+
+def test_a_refused_attestation_names_its_remedy(start, phone_of):
+    refusal = phone_of(start(signing_certificates=["00" * 32])).enrol()
+    assert refusal.startswith("REFUSED 403 in") and refusal.endswith(")")
