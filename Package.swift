@@ -283,7 +283,7 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "TrustClientTests",
-            dependencies: ["Cryptography", "Encoding", "RequestProof", "TrustClient", "Vocabulary"],
+            dependencies: ["Cryptography", "Encoding", "RequestProof", "TestVectors", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
             name: "DeviceSimulatorTests",

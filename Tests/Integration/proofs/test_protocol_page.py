@@ -12,14 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from support.denials import STATUS_ROWS
 from support.paths import REPOSITORY
 from support.phone import APP
+from support.vectors import CERTIFICATE_KEY, HARDWARE_KEY
 
 sys.path.append(str(REPOSITORY / "Tests"))
 from Independent import attested_client, cbor, enrolment, software_phone  # noqa: E402
 from Independent.software_phone import sha256  # noqa: E402
 
-# The keys of RFC 6979, appendix A.2.5, and of RFC 7515, appendix A.3.
-HARDWARE_KEY = 0xC9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721
-CERTIFICATE_KEY = int.from_bytes(base64.urlsafe_b64decode("jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI="), "big")
 
 
 def section(heading):
