@@ -2,6 +2,7 @@ package org.attestgate.trustclient;
 
 import java.net.Socket;
 import java.security.GeneralSecurityException;
+import java.security.KeyStore;
 import java.security.Principal;
 import java.security.PrivateKey;
 import java.security.cert.X509Certificate;
@@ -10,7 +11,9 @@ import javax.net.ssl.KeyManager;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.TrustManager;
+import javax.net.ssl.TrustManagerFactory;
 import javax.net.ssl.X509ExtendedKeyManager;
+import javax.net.ssl.X509TrustManager;
 
 /** The client certificate and its key, for TLS. The key stays in the keystore. */
 public final class ClientIdentity {
@@ -36,6 +39,16 @@ public final class ClientIdentity {
         SSLContext context = SSLContext.getInstance("TLS");
         context.init(new KeyManager[] {new OneKeyManager()}, trust, null);
         return context;
+    }
+
+    /** Returns trust in the system's authorities, for libraries that ask for it. */
+    public static X509TrustManager systemTrust() throws GeneralSecurityException {
+        TrustManagerFactory factory = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        factory.init((KeyStore) null);
+        for (TrustManager manager : factory.getTrustManagers()) {
+            if (manager instanceof X509TrustManager) return (X509TrustManager) manager;
+        }
+        throw new GeneralSecurityException("the system has no authorities");
     }
 
     /** Presents the one certificate, whatever authorities the server names. */
