@@ -83,7 +83,7 @@ package enum Fixture {
         return serial
     }
 
-    package static func tag(_ number: Int) -> [UInt8] { Array(fingerprint(number, kind: 10).bytes.prefix(16)) }
+    package static func tag(_ number: Int) -> [UInt8] { Array(fingerprint(number, kind: 10).bytes.suffix(16)) }
 
     /// What an Android phone has attested, different for each number. One in three states no patch level.
     package static func phone(_ number: Int) -> AttestedPhone {

@@ -27,7 +27,7 @@ administration:
 """
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
-    "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version"}
+    "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone"}
 SPKI_LENGTH = 91
 
 
@@ -98,7 +98,7 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert added["bindings"] == [
         {"key_id": certificate.id, "created_at": added["registered_at"], "ended_at": None, "ends_at": None}]
     assert device("show", "1") == added
-    listed = {name: value for name, value in added.items() if name not in ("bindings", "receipt", "os_version")}
+    listed = {name: value for name, value in added.items() if name not in ("bindings", "receipt", "os_version", "phone")}
     assert device("list") == {"devices": [listed], "next": None}
     revoked = device("revoke", hardware.id)
     assert revoked["state"] == "revoked" and revoked["revoked_at"]
