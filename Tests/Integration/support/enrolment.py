@@ -31,7 +31,8 @@ class Enrolling:
         directory.mkdir(parents=True, exist_ok=True)
         self.platform = platforms[0]
         self.authorities = like.authorities if like else {
-            platform: AUTHORITIES[platform](directory) for platform in platforms}
+            platform: AUTHORITIES[platform](directory)
+            for platform in dict.fromkeys([*platforms, *(platform_of(entry["id"]) for entry in apps)])}
         self.holder, port = reserve_port()
         self.provider = like.provider if like else f"https://localhost:{port}"
         self.service = EnrolmentAddress(pki, port)
