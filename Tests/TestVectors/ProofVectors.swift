@@ -61,23 +61,29 @@ public struct ProofVectors: Decodable, Sendable {
     public struct KeyBinding: Decodable, Sendable {
         public let service: String
         public let nonce: String
+        public let hardwareKeyTag: String
+        public let counter: UInt32
         public let iat: Int64
         /// The point of the certificate's key, in hexadecimal.
         public let certificateKey: String
-        /// SHA-256 of this text is what the hardware key asserts on iOS.
+        public let thumbprint: String
+        /// The text that the hardware key signs; on iOS it asserts its SHA-256.
         public let clientData: String
-        /// The assertion in hexadecimal.
+        /// The assertion, or the signature in DER, in hexadecimal.
         public let signature: String
         /// The JWT.
         public let token: String
-        /// The client data hash of the attestation in each form, in hexadecimal.
+        /// The client data hash or the challenge of the attestation in each form, in hexadecimal.
         public let attested: [String: String]
 
         enum CodingKeys: String, CodingKey {
             case service
             case nonce
+            case hardwareKeyTag = "hardware_key_tag"
+            case counter
             case iat
             case certificateKey = "certificate_key"
+            case thumbprint
             case clientData = "client_data"
             case signature
             case token

@@ -35,23 +35,35 @@ struct ClientVectorTests {
         }
     }
 
-    @Test("the key-binding token and the client data of the attestation")
-    func keyBinding() throws {
-        let vectors = try ProofVectors.read("ios")
+    @Test("the key-binding token and the challenges of the attestation", arguments: ["ios", "android"])
+    func keyBinding(_ platform: String) throws {
+        let vectors = try ProofVectors.read(platform)
         let vector = vectors.keyBinding
         let keyID = try #require(KeyID(base64: vectors.key.keyid))
         let nonce = try #require(EnrolmentNonce(vector.nonce))
+        let isAndroid = platform == "android"
+        let tag = HardwareKeyTag(keyID, chosen: isAndroid ? Base64URL.decode(vector.hardwareKeyTag) : nil)
+        #expect(tag.text == vector.hardwareKeyTag)
         let point = hex(vector.certificateKey)
         let token = KeyBindingToken(
-            service: try #require(EnrolmentServiceAddress(url: vector.service)), nonce: nonce, hardwareKeyID: keyID,
+            service: try #require(EnrolmentServiceAddress(url: vector.service)), nonce: nonce, tag: tag.text,
             point: point, admissionToken: nil)
-        #expect(token.clientDataHash == ContentHash.sha256(Array(vector.clientData.utf8)))
-        let entries = try #require(AssertionEntries(hex(vector.signature)))
-        let input = token.signingInput(entries, issuedAt: vector.iat)
+        #expect(token.thumbprint == vector.thumbprint)
+        let clientData = Array(vector.clientData.utf8)
+        let signature = hex(vector.signature)
+        let proof: KeyBindingProof
+        if isAndroid {
+            #expect(token.clientData.message(counter: vector.counter) == clientData)
+            proof = .signature(signature, counter: vector.counter, certificateKey: nil)
+        } else {
+            #expect(token.clientData.hash == ContentHash.sha256(clientData))
+            proof = .assertion(signature)
+        }
+        let input = token.signingInput(proof, issuedAt: vector.iat)
         #expect(input == vector.token.split(separator: ".").prefix(2).joined(separator: "."))
         for form in ClientDataForm.allCases {
             let expected = hex(try #require(vector.attested[form.rawValue]))
-            #expect(form.hash(nonce, keyID, point: point) == expected, "\(form)")
+            #expect(form.hash(nonce, tag, point: point) == expected, "\(form)")
         }
     }
 }
