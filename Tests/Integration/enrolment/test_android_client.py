@@ -4,8 +4,11 @@ import subprocess
 from collections import Counter
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
-from support.enrolment import Enrolling
+from support.enrolling_phone import MTLSKey
+from support.enrolment import Enrolling, admission_token
+from support.paths import PATIENCE
 from support.platforms import ANDROID_APP
 from support.waiting import eventually
 
@@ -43,9 +46,9 @@ def start(java, tmp_path, pki, upstream):
     started = []
     java.run(PROGRAM, tmp_path / "phone", "root", PACKAGE)
 
-    def start(**app):
+    def start(enrolment=None, **app):
         made = Enrolling(
-            tmp_path / "gateway", pki, upstream,
+            tmp_path / "gateway", pki, upstream, enrolment,
             app={"id": ANDROID_APP, "attestation_root": str(tmp_path / "keymint" / "root.pem"),
                  "signing_certificates": [SIGNING_CERTIFICATE], "counter": "window 256", **app})
         started.append(made)
@@ -122,6 +125,33 @@ def test_an_enrolment_continues_after_any_lost_answer(start, phone_of):
         assert is_served(phone.enrol("skew=-86400"))
     # None was initialized twice.
     assert len(enrolling.devices()) == 4
+
+
+def test_a_phone_waits_until_an_operator_has_approved_it(start, phone_of):
+    enrolling = start({"admission": "approval"})
+    phone = phone_of(enrolling)
+    assert phone.enrol().endswith("(AWAIT_APPROVAL)")
+    enrolling.gateway.device_command("approve", str(enrolling.devices()[0]["device"]))
+    assert is_served(phone.enrol())
+
+
+def test_the_app_gets_an_admission_token_for_the_key_that_it_makes(start, phone_of, tmp_path):
+    issuer = MTLSKey()
+    (tmp_path / "issuer.pem").write_bytes(issuer.private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+    enrolling = start(
+        {"admission": "token", "token": {"issuer": "https://login.example", "keys": [str(tmp_path / "issuer.pem")]}},
+        certificate_key="attested")
+    phone = phone_of(enrolling)
+    assert phone.enrol("attested").endswith("(GIVE_UP)")
+    process = subprocess.Popen(
+        phone.java.command(PROGRAM, phone.directory, "enrol", *phone.address, "attested", "admission"),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    thumbprint = process.stdout.readline().strip()
+    token = admission_token(issuer, issuer, enrolling.provider, cnf={"jkt": thumbprint})
+    assert is_served(process.communicate(token + "\n", PATIENCE)[0].strip())
+    # Only the first binding needs one.
+    assert is_served(phone.enrol("attested"))
 
 
 def test_a_revoked_phone_stops(start, phone_of):

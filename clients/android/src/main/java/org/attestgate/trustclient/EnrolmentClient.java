@@ -90,20 +90,28 @@ public final class EnrolmentClient {
         }
     }
 
-    /** Enrols, or renews the certificate. */
+    /** Enrols, or renews the certificate, where the service requires no admission token. */
     public EnrolledPhone enrol() throws IOException {
-        return enrol(false, NO_TOKEN);
+        return enrol(NO_TOKEN);
     }
 
     /**
-     * Enrols, renews the certificate or rotates its key. Continues an enrolment that was interrupted.
+     * Enrols, or renews the certificate. Continues an enrolment that was interrupted.
      *
-     * @param isRotation whether a new certificate key is bound. The old one stays valid for the service's overlap.
      * @throws EnrolmentFailure if the service or the keystore refuses
      * @throws IOException if the transport or the disk fails: try again later
      */
-    public synchronized EnrolledPhone enrol(boolean isRotation, Admission admission) throws IOException {
-        if (isRotation) prepareKey();
+    public synchronized EnrolledPhone enrol(Admission admission) throws IOException {
+        return run(admission);
+    }
+
+    /** As {@link #enrol(Admission)}, with a new certificate key. The old one stays valid for the service's overlap. */
+    public synchronized EnrolledPhone rotate(Admission admission) throws IOException {
+        prepareKey();
+        return run(admission);
+    }
+
+    private EnrolledPhone run(Admission admission) throws IOException {
         EnrolmentExchange exchange = new EnrolmentExchange(phone.record(), settings.form());
         EnrolmentExchange.Action action = exchange.begin();
         while (true) {

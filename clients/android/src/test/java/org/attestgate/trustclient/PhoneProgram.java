@@ -1,9 +1,12 @@
 package org.attestgate.trustclient;
 
+import java.io.BufferedReader;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
@@ -45,7 +48,8 @@ import org.attestgate.trustclient.software.SoftwareKeystore;
  * </pre>
  *
  * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code skew=SECONDS},
- * {@code lose=N} (the answer to the request N). Stacks: {@code url} (HttpURLConnection), {@code okhttp}.
+ * {@code lose=N} (the answer to request N), {@code admission} (prints a thumbprint and reads a token). Stacks:
+ * {@code url} (HttpURLConnection), {@code okhttp}.
  */
 public final class PhoneProgram {
     private final File directory;
@@ -104,7 +108,9 @@ public final class PhoneProgram {
         EnrolmentClient client =
             client(arguments.get(0), arguments.get(1), arguments.subList(3, arguments.size()));
         try {
-            EnrolledPhone phone = client.enrol(isRotation, thumbprint -> System.getenv("ADMISSION_TOKEN"));
+            EnrolmentClient.Admission admission = arguments.contains("admission")
+                ? PhoneProgram::tokenFromInput : thumbprint -> null;
+            EnrolledPhone phone = isRotation ? client.rotate(admission) : client.enrol(admission);
             System.out.println("enrolled " + phone.hardwareKey().keyID() + " " + request(phone, arguments));
         } catch (EnrolmentFailure failure) {
             EnrolledPhone phone = client.phone();
@@ -113,6 +119,12 @@ public final class PhoneProgram {
         } catch (IOException error) {
             System.out.println(error.getMessage());
         }
+    }
+
+    /** Prints the thumbprint, and reads the token from the standard input. */
+    private static String tokenFromInput(String thumbprint) throws IOException {
+        System.out.println(thumbprint);
+        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8)).readLine();
     }
 
     private static String request(EnrolledPhone phone, List<String> arguments) throws Exception {
