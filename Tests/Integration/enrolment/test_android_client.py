@@ -127,6 +127,24 @@ def test_an_enrolment_continues_after_any_lost_answer(start, phone_of):
     assert len(enrolling.devices()) == 4
 
 
+def test_a_phone_that_has_lost_its_counter_gets_a_new_key(start, phone_of):
+    enrolling = start()
+    phone = phone_of(enrolling)
+    # The certificate's key is bound, which the phone does not know.
+    assert phone.enrol("lose=4") == "the answer is lost"
+    keys = set()
+    for number in range(2):
+        for file in (phone.directory / "client").glob("*.counter"):
+            file.unlink()
+        printed = phone.enrol()
+        assert is_served(printed)
+        keys.add(printed)
+        assert len(enrolling.devices()) == number + 2
+        # What was replaced is deleted, but not what a request in progress may use.
+        assert len(list((phone.directory / "client").glob("*.counter"))) == 1
+    assert len(keys) == 2
+
+
 def test_a_phone_waits_until_an_operator_has_approved_it(start, phone_of):
     enrolling = start({"admission": "approval"})
     phone = phone_of(enrolling)

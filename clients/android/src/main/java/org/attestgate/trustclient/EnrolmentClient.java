@@ -36,7 +36,6 @@ public final class EnrolmentClient {
     /** How long before its expiry a certificate is renewed, in seconds: a week. */
     public static final long RENEWAL = 7 * 86_400L;
 
-    private static final String ALIAS = "org.attestgate.";
     private static final int TAG_LENGTH = 16;
     private static final Admission NO_TOKEN = thumbprint -> null;
 
@@ -153,9 +152,9 @@ public final class EnrolmentClient {
     private List<byte[]> generateHardwareKey(String tag, byte[] challenge) throws IOException {
         boolean isCertificateKey = settings.form() == ClientDataForm.DSR;
         Attestor.Purpose purpose = isCertificateKey ? Attestor.Purpose.TLS : Attestor.Purpose.PROOFS;
-        List<byte[]> chain = attestor.generateKey(hardwareAlias(tag), purpose, challenge);
+        List<byte[]> chain = attestor.generateKey(Phone.hardwareAlias(tag), purpose, challenge);
         FileCounter counter = FileCounter.create(directory.counter(tag));
-        hardwareKeys.put(tag, new HardwareKey(attestor, hardwareAlias(tag), counter));
+        hardwareKeys.put(tag, new HardwareKey(attestor, Phone.hardwareAlias(tag), counter));
         return chain;
     }
 
@@ -164,17 +163,13 @@ public final class EnrolmentClient {
         if (known != null) return known;
         FileCounter counter = FileCounter.open(directory.counter(tag));
         try {
-            HardwareKey opened = new HardwareKey(attestor, hardwareAlias(tag), counter);
+            HardwareKey opened = new HardwareKey(attestor, Phone.hardwareAlias(tag), counter);
             hardwareKeys.put(tag, opened);
             return opened;
         } catch (AttestorFault fault) {
             counter.close();
             throw fault;
         }
-    }
-
-    private static String hardwareAlias(String tag) {
-        return ALIAS + tag;
     }
 
     private String newTag() {
@@ -200,10 +195,10 @@ public final class EnrolmentClient {
         boolean isBound = phone.key() != null && tag.equals(phone.keyTag());
         if (settings.form() == ClientDataForm.DSR && !isBound) {
             // The attested key itself is bound first.
-            save(phone.withNextKey(hardwareAlias(tag)));
+            save(phone.withNextKey(Phone.hardwareAlias(tag)));
             return null;
         }
-        boolean isHardwareKey = hardwareAlias(tag).equals(bindingAlias());
+        boolean isHardwareKey = Phone.hardwareAlias(tag).equals(bindingAlias());
         boolean isAttested = settings.attestsCertificateKey() && !isHardwareKey;
         // A key stays bound to its first hardware key, and an attestation is for one nonce.
         if (phone.nextKey() == null && (!isBound || isAttested)) prepareKey();
@@ -216,7 +211,7 @@ public final class EnrolmentClient {
 
     /** Chooses the name of a new certificate key, unless an interrupted enrolment has chosen one. */
     private void prepareKey() throws IOException {
-        if (phone.nextKey() == null) save(phone.withNextKey(ALIAS + newTag()));
+        if (phone.nextKey() == null) save(phone.withNextKey(Phone.ALIAS + newTag()));
     }
 
     private boolean exists(String alias) throws AttestorFault {
@@ -236,7 +231,7 @@ public final class EnrolmentClient {
         save(before.bound(bindingAlias(), certificate));
         // Requests in progress may still use the keys that were just replaced, but not older ones.
         List<String> used = new ArrayList<>(phone.retired());
-        used.addAll(Arrays.asList(phone.key(), hardwareAlias(phone.record().tag())));
+        used.addAll(Arrays.asList(phone.key(), Phone.hardwareAlias(phone.record().tag())));
         for (String alias : before.retired()) if (!used.contains(alias)) delete(alias);
         return enrolled(certificate);
     }
@@ -247,16 +242,25 @@ public final class EnrolmentClient {
             certificate.expiresAt());
     }
 
-    /** Stores the progress, and deletes a hardware key that was replaced before it was bound. */
+    /**
+     * Stores the progress. A hardware key that was replaced before it was bound is deleted, and so is the certificate
+     * key that was meant for it: the service may have bound it, and its answer was lost.
+     */
     private void keep(EnrolmentRecord record) throws IOException {
-        String tag = phone.record().tag();
-        save(phone.with(record));
-        if (tag != null && !tag.equals(record.tag()) && !tag.equals(phone.keyTag())) delete(hardwareAlias(tag));
+        Phone before = phone;
+        String tag = before.record().tag();
+        if (tag == null || tag.equals(record.tag())) {
+            save(before.with(record));
+            return;
+        }
+        save(before.with(record).withNextKey(null));
+        if (!tag.equals(before.keyTag())) delete(Phone.hardwareAlias(tag));
+        if (before.nextKey() != null) delete(before.nextKey());
     }
 
     /** Deletes a key, and its counter if it is a hardware key. */
     private void delete(String alias) throws IOException {
-        String tag = alias.substring(ALIAS.length());
+        String tag = alias.substring(Phone.ALIAS.length());
         attestor.deleteKey(alias);
         directory.deleteCounter(tag);
         hardwareKeys.remove(tag);

@@ -9,6 +9,9 @@ import java.util.Map;
 
 /** What an enrolled phone keeps. It contains no secret. A value never changes. */
 final class Phone {
+    /** How the aliases of all keys begin. */
+    static final String ALIAS = "org.attestgate.";
+
     private final EnrolmentRecord record;
     private final String key;
     private final String keyTag;
@@ -29,6 +32,11 @@ final class Phone {
 
     Phone(EnrolmentRecord record) {
         this(record, null, null, null, null, Collections.emptyList());
+    }
+
+    /** Returns the alias of the hardware key with this tag. */
+    static String hardwareAlias(String tag) {
+        return ALIAS + tag;
     }
 
     EnrolmentRecord record() {
@@ -71,7 +79,7 @@ final class Phone {
     Phone bound(String alias, EnrolledCertificate newCertificate) {
         List<String> replaced = new ArrayList<>();
         if (key != null && !key.equals(alias)) replaced.add(key);
-        if (keyTag != null && !keyTag.equals(record.tag())) replaced.add("org.attestgate." + keyTag);
+        if (keyTag != null && !keyTag.equals(record.tag())) replaced.add(hardwareAlias(keyTag));
         // A renewal replaces no key.
         return new Phone(record, alias, record.tag(), null, newCertificate, replaced.isEmpty() ? retired : replaced);
     }

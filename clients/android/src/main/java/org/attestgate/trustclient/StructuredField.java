@@ -64,11 +64,13 @@ final class StructuredField {
 
     private InnerList memberValue(boolean isWanted) throws Malformed {
         InnerList list = new InnerList();
-        if (take('=') && take('(')) {
+        boolean hasValue = take('=');
+        if (hasValue && take('(')) {
             readItems(list, isWanted);
-        } else {
-            if (isWanted) throw new Malformed();
-            if (position > 0 && text.charAt(position - 1) == '=') bareItem();
+        } else if (isWanted) {
+            throw new Malformed();
+        } else if (hasValue) {
+            bareItem();
         }
         readParameters(list.parameters);
         return list;
