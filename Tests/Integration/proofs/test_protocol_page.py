@@ -1,4 +1,4 @@
-"""The numbers in docs/protocol.md and docs/attestation.md are right: authors of clients compare with them byte for byte."""
+"""The numbers in docs/protocol.md are right: authors of clients compare with them byte for byte."""
 
 import base64
 import hashlib
@@ -11,12 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from support.denials import STATUS_ROWS
 from support.paths import REPOSITORY
 from support.phone import APP
-from support.vectors import CERTIFICATE_KEY, HARDWARE_KEY
 
 sys.path.append(str(REPOSITORY / "Tests"))
-from Independent import attested_client, cbor, enrolment, software_phone  # noqa: E402
-from Independent.software_phone import sha256  # noqa: E402
-
+from Independent import attested_client  # noqa: E402
 
 
 def section(heading):
@@ -89,54 +86,6 @@ def test_the_independent_client_makes_the_signature_base_of_the_example():
     method, target, _ = line.split(" ")
     made = attested_client.signature_base(method, fields["Host"], target, list(fields.items()), covered, said)
     assert made == base
-
-
-def numbers(section):
-    """The names and values in the section's blocks, which have two spaces or more between them."""
-    blocks = [block for block in re.findall(r"```text\n(.*?)```", section, re.DOTALL) if not block.startswith("a2 ")]
-    return dict(re.findall(r"(?m)^(\S.*?) {2,}(\S+)$", "".join(blocks)))
-
-
-def test_the_numbers_of_an_attestation_and_of_a_key_binding_are_right():
-    page = (REPOSITORY / "docs" / "attestation.md").read_text()
-    said = numbers(page.split("## Numbers to compare with")[1])
-    hardware, certificate = (ec.derive_private_key(key, ec.SECP256R1()) for key in [HARDWARE_KEY, CERTIFICATE_KEY])
-    phone = software_phone.SoftwarePhone(None, APP, hardware)
-    nonce = said["nonce"]
-    tag = enrolment.base64url(phone.key_id)
-    point = software_phone.point(certificate.public_key())
-    decoded = base64.urlsafe_b64decode(nonce + "=" * (-len(nonce) % 4))
-    initialization, data = enrolment.initialization_hash(nonce, tag), phone.attested_data()
-    jwk = enrolment.public_jwk(certificate)
-    client_data = enrolment.binding_client_data(nonce, enrolment.thumbprint(jwk))
-    _, authenticator_data = phone.assertion_parts(sha256(client_data))
-    assert said == {
-        "nonce": nonce,
-        "hardware key, point": software_phone.point(hardware.public_key()).hex(),
-        "key id": phone.key_id.hex(),
-        "keyid": base64.b64encode(phone.key_id).decode(),
-        "hardware_key_tag": tag,
-        "RP id hash": sha256(APP.encode()).hex(),
-        "client data hash, nonce-and-tag": initialization.hex(),
-        "client data hash, nonce": sha256(nonce.encode()).hex(),
-        "client data hash, dsr": sha256(sha256(decoded, b"INTEGRITY"), sha256(point)).hex(),
-        f"authData, {len(data)} bytes": data.hex(),
-        "the leaf's extension, with nonce-and-tag": software_phone.extension_value(sha256(data, initialization)).hex(),
-        "what the thumbprint is of": enrolment.compact(jwk).decode(),
-        "thumbprint: kid, end of iss": enrolment.thumbprint(jwk),
-        "client data": client_data.decode(),
-        "its SHA-256, the client data hash": sha256(client_data).hex(),
-        "authenticator data": authenticator_data.hex(),
-        "the JWT's key_attestation": enrolment.base64url(authenticator_data),
-        "nonce that is signed": sha256(authenticator_data, sha256(client_data)).hex(),
-    }
-    shown = re.findall(r"```text\n(a2 .*?)```", page, re.DOTALL)[0]
-    octets = "".join(re.sub(r'map of 2|"\w+"|\d+ bytes(, DER)?|\s', "", line) for line in shown.splitlines())
-    assertion = bytes.fromhex(octets)
-    signature = assertion[assertion.index(b"\x58\x46") + 2:][:70]
-    assert assertion == cbor.encode({"signature": signature, "authenticatorData": authenticator_data})
-    hardware.public_key().verify(
-        signature, sha256(authenticator_data, sha256(client_data)), ec.ECDSA(hashes.SHA256()))
 
 
 def test_the_page_says_what_to_do_after_every_denial():

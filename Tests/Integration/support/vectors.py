@@ -215,11 +215,24 @@ class Vectors:
         return {
             "service": SERVICE, "nonce": NONCE, "hardware_key_tag": tag, "counter": 44, "iat": CREATED,
             "certificate_key": point.hex(), "thumbprint": name,
-            "client_data": client_data.decode(), "signature": signature.hex(),
+            "client_data": client_data.decode(), "client_data_hash": sha256(client_data).hex(),
+            "signature": signature.hex(),
             "token": f"{text}.{enrolment.base64url(b''.join(number.to_bytes(32, 'big') for number in numbers))}",
             "attested": {"nonce-and-tag": enrolment.initialization_hash(NONCE, tag).hex()} | {
                 form: data.hex() for form, data in forms.items()},
         }
+
+    def attestation(self):
+        """What the platform says of the hardware key, as far as it does not depend on an authority."""
+        if self.platform == "android":
+            return {}
+        phone = software_phone.SoftwarePhone(None, self.app, self.hardware.key)
+        data = phone.attested_data()
+        client_data_hash = enrolment.initialization_hash(NONCE, enrolment.base64url(self.key_id))
+        return {"attestation": {
+            "rp_id_hash": sha256(self.app.encode()).hex(), "client_data_hash": client_data_hash.hex(),
+            "authenticator_data": data.hex(),
+            "leaf_extension": software_phone.extension_value(sha256(data, client_data_hash)).hex()}}
 
     def file(self):
         return {
@@ -230,6 +243,7 @@ class Vectors:
                         "time": TIME, "demanded_components": []},
             "accept_signature": self.accept_signature(),
             "requests": list(self.requests()),
+            **self.attestation(),
             "key_binding": self.binding(),
         }
 
