@@ -68,3 +68,34 @@ extension AppConfiguration.PatchLevel {
         }
     }
 }
+
+/// The demands on tokens of the Play Integrity API, which are verified with the app's keys from the Play Console.
+public struct PlayIntegrityConfiguration: Equatable, ConfigurationSection {
+    @Setting(
+        key: "decryption_key", required: .secretFile("a readable file"), "The key that decrypts tokens, in base64.")
+    public var decryptionKeyPath: String
+    @Setting(
+        key: "verification_key", required: .secretFile("a readable file"),
+        "Google's public key for the app, in base64 or PEM.")
+    public var verificationKeyPath: String
+    @Setting(.choice, "The verdict that phones must have.")
+    public var device: DeviceVerdict?
+    @Setting(.choice, default: "false", "Whether each key binding needs a token, too.")
+    public var eachBinding: EachBinding
+
+    static let section = Section("apps.play_integrity", of: Self.self)
+
+    public enum DeviceVerdict: String, CaseIterable, Sendable {
+        case basic = "MEETS_BASIC_INTEGRITY"
+        case device = "MEETS_DEVICE_INTEGRITY"
+        case strong = "MEETS_STRONG_INTEGRITY"
+        case virtual = "MEETS_VIRTUAL_INTEGRITY"
+    }
+
+    public enum EachBinding: String, CaseIterable, Sendable {
+        case yes = "true"
+        case no = "false"
+    }
+
+    var files: [String] { [decryptionKeyPath, verificationKeyPath] }
+}

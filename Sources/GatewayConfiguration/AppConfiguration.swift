@@ -55,8 +55,14 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
     public var attestKey: AttestKey
     @Setting(.choice, default: "verified", "The software that phones must have been started with.")
     public var boot: Boot
+    /// Nil if Google Play is not asked.
+    @Setting(.section, "The demands on tokens of the Play Integrity API.")
+    public var playIntegrity: PlayIntegrityConfiguration?
 
     static let section = Section("apps", of: Self.self)
+
+    /// The files that enrolment reads.
+    public var files: [String] { (rootPath.map { [$0] } ?? []) + (playIntegrity?.files ?? []) }
 
     /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set,
     /// and Android has no categories.
@@ -138,6 +144,7 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
             ("minimum_patch_level", _minimumPatchLevel.isWritten, _minimumPatchLevel.place),
             ("minimum_version_code", _minimumVersionCode.isWritten, _minimumVersionCode.place),
             ("attest_key", _attestKey.isWritten, _attestKey.place), ("boot", _boot.isWritten, _boot.place),
+            ("play_integrity", _playIntegrity.isWritten, _playIntegrity.place),
         ]
         guard let (key, _, place) = places.first(where: { $0.1 }) else { return true }
         reading.refuse(place, "`\(key)` has an effect for Android apps only", expected: "no `\(key)`")

@@ -191,7 +191,7 @@ final class DatabaseLoader {
             INSERT INTO attestation (device, digest, certificate_key, os_version, tag, \(SQLColumns.phone), key_listed)
             SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::text[],
                 $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-                $14::bigint[])
+                $14::text[], $15::bigint[], $16::bigint[])
             """,
             [
                 .integers(rows.map(\.device)), .bytesList(rows.map(\.attestation.digest.bytes)),
@@ -206,6 +206,8 @@ final class DatabaseLoader {
                 .optionalIntegers(rows.map { $0.attestation.phone?.vendorPatchLevel.map(Int64.init) }),
                 .optionalIntegers(rows.map { $0.attestation.phone?.bootPatchLevel.map(Int64.init) }),
                 .optionalIntegers(rows.map { $0.attestation.phone?.appVersion }),
+                .texts(rows.map { $0.attestation.phone?.integrity?.text }),
+                .optionalIntegers(rows.map { $0.attestation.phone?.integrity?.requestedAt }),
                 .integers(rows.map { $0.attestation.isKeyListed ? 1 : 0 }),
             ])
         let serials = rows.flatMap { device, attestation in (attestation.phone?.serials ?? []).map { (device, $0) } }

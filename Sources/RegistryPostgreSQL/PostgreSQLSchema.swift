@@ -222,6 +222,9 @@ enum PostgreSQLSchema {
         "ALTER TABLE attestation ADD COLUMN vendor_patch_level BIGINT",
         "ALTER TABLE attestation ADD COLUMN boot_patch_level BIGINT",
         "ALTER TABLE attestation ADD COLUMN app_version BIGINT",
+        // What Google Play said: verdicts with spaces between them, and when it was asked.
+        "ALTER TABLE attestation ADD COLUMN integrity TEXT",
+        "ALTER TABLE attestation ADD COLUMN integrity_at BIGINT",
         // The certificates that vouch for a device's keys, by which revoked ones are found.
         """
         CREATE TABLE attested_serial (

@@ -226,6 +226,9 @@ enum SQLiteSchema {
                 ALTER TABLE attestation ADD COLUMN vendor_patch_level INTEGER;
                 ALTER TABLE attestation ADD COLUMN boot_patch_level INTEGER;
                 ALTER TABLE attestation ADD COLUMN app_version INTEGER;
+                -- What Google Play said: verdicts with spaces between them, and when it was asked.
+                ALTER TABLE attestation ADD COLUMN integrity TEXT;
+                ALTER TABLE attestation ADD COLUMN integrity_at INTEGER;
                 -- The certificates that vouch for a device's keys, by which revoked ones are found.
                 CREATE TABLE attested_serial (
                     device INTEGER NOT NULL REFERENCES device (id),

@@ -238,25 +238,27 @@ private final class TestPhone {
         let service = try TestService { settings in
             settings.apps.append(try Self.app(authority, library, change))
         }
-        try self.init(service, authority)
+        try self.init(service, authority, library)
     }
 
     /// Creates a phone below a root that the service does not know.
     convenience init(service: TestService) throws {
-        try self.init(service, (0..<3).map { _ in try PrivateKey.generateP256(service.keys.library) })
+        let library = try LibraryContext()
+        try self.init(service, (0..<3).map { _ in try PrivateKey.generateP256(library) }, library)
     }
 
-    private init(_ service: TestService, _ authority: [PrivateKey]) throws {
+    /// - Parameter library: The context of the authority's keys, which do not outlive it.
+    private init(_ service: TestService, _ authority: [PrivateKey], _ library: LibraryContext) throws {
         self.service = service
         self.authority = authority
-        library = service.keys.library
+        self.library = library
         privateKey = try PrivateKey.generateP256(library)
         hardwareKey = try P256SigningKey(privateKey, library)
         tag = Array(try service.keys.hash(hardwareKey.point).prefix(20))
     }
 
     /// Returns another phone below the same root.
-    func another() throws -> TestPhone { try TestPhone(service, authority) }
+    func another() throws -> TestPhone { try TestPhone(service, authority, library) }
 
     func settings(_ change: (inout EnrolmentSettings.App) -> Void) throws -> EnrolmentSettings {
         var settings = try TestService.settings(library)
@@ -351,13 +353,13 @@ private final class TestPhone {
 extension EnrolmentSettings.App {
     /// Changes what is demanded of Android phones.
     fileprivate mutating func demand(_ change: (inout AndroidApp) -> Void) {
-        guard case .android(var app, let attestsCertificateKey) = kind else { return }
+        guard case .android(var app, let attestsCertificateKey, _) = kind else { return }
         change(&app)
         kind = .android(app, attestsCertificateKey: attestsCertificateKey)
     }
 
     fileprivate mutating func demandsAttestedCertificateKey() {
-        guard case .android(let app, _) = kind else { return }
+        guard case .android(let app, _, _) = kind else { return }
         kind = .android(app, attestsCertificateKey: true)
     }
 }

@@ -108,7 +108,9 @@ struct EnrolmentErrorTests {
             (.keyAttestation(.patchLevelTooOld(.boot)), .osOutdated), (.keyAttestation(.revoked(1)), .integrityCheck),
             (.keyAttestation(.bootloaderUnlocked), .integrityCheck), (.attestationRevoked, .integrityCheck),
             (.keyAttestation(.statusListMissing), .temporarilyUnavailable), (.hardwareSignature, .invalidRequest),
-            (.certificateKeyMismatch, .invalidRequest),
+            (.certificateKeyMismatch, .invalidRequest), (.integrity(.device), .integrityCheck),
+            (.integrity(.notForKey), .invalidRequest), (.integrity(.signature), .server),
+            (.integrity(.malformed), .validation),
         ]
         for (fault, error) in expected {
             #expect(fault.error == error, "\(fault)")

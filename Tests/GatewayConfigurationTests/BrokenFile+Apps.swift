@@ -50,6 +50,16 @@ extension BrokenFile {
             "id: ABCDE12345.org.example.other\n    environment: development\n    minimum_patch_level: ▶2026-01",
             "`minimum_patch_level` has an effect for Android apps only"),
         BrokenFile(
+            attested: "Play Integrity without a key",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    play_integrity:\n      ▶verification_key: k",
+            "`decryption_key` is missing"),
+        BrokenFile(
+            attested: "a verdict that Google does not give",
+            "id: ABCDE12345.org.example.other\n    environment: development",
+            "id: android:org.example.other\n    environment: production\n    play_integrity:\n      verification_key: k\n      decryption_key: k\n      device: ▶MEETS_ANYTHING",
+            "`MEETS_ANYTHING` is not a known value"),
+        BrokenFile(
             attested: "a month that is none",
             "id: ABCDE12345.org.example.other\n    environment: development",
             "id: android:org.example.other\n    environment: production\n    minimum_patch_level: ▶2026-13",
@@ -226,12 +236,12 @@ extension BrokenFile {
             attested: "a root other than Apple's in production",
             "    counter: window 64\n",
             "    attestation_root: ▶root.pem\n",
-            "`attestation_root` has no effect with `environment: production`, which uses Apple's root"),
+            "`attestation_root` has no effect with `environment: production`, which has roots of its own"),
         BrokenFile(
             attested: "a root other than Apple's in development",
             "environment: development\n",
             "environment: development\n    attestation_root: ▶root.pem\n",
-            "`attestation_root` has no effect with `environment: development`, which uses Apple's root"),
+            "`attestation_root` has no effect with `environment: development`, which has roots of its own"),
     ]
 }
 

@@ -250,7 +250,7 @@ struct EnrolmentConfigurationTests {
         let errors = Conf.diagnostics(without).filter { $0.severity == .error }
         #expect(
             errors.map(\.message) == [
-                "devices of the app `ABCDE12345.org.example.other` cannot enrol: Apple's root does not attest software phones"
+                "devices of the app `ABCDE12345.org.example.other` cannot enrol: no known root attests software phones"
             ])
         #expect(errors.first?.line == 24 && errors.first?.column == 18)
         let with = Conf.enrolling(
@@ -258,6 +258,22 @@ struct EnrolmentConfigurationTests {
         #expect(try Conf.read(with).configuration.apps.map(\.rootPath) == [nil, "conf/root.pem"])
         let alone = Conf.attested(replacing: "environment: development", by: "environment: simulator")
         #expect(try Conf.read(alone).configuration.apps.map(\.rootPath) == [nil, nil])
+    }
+
+    @Test("an Android app names its signers where phones enrol")
+    func signers() throws {
+        let app = "id: android:org.example.other\n    environment: production"
+        let without = Conf.enrolling(
+            replacing: "id: ABCDE12345.org.example.other\n    environment: development", by: app)
+        let errors = Conf.diagnostics(without).filter { $0.severity == .error }
+        #expect(
+            errors.map(\.message) == [
+                "devices of the app `android:org.example.other` cannot enrol: anyone can sign an app of this name"
+            ])
+        let with = Conf.enrolling(
+            replacing: "id: ABCDE12345.org.example.other\n    environment: development",
+            by: app + "\n    signing_certificates: [\(String(repeating: "a5", count: 32))]")
+        #expect(try Conf.read(with).configuration.apps.last?.signingCertificates?.count == 1)
     }
 
     // MARK: - Roles

@@ -91,9 +91,15 @@ package enum Fixture {
         let phone = AttestedPhone(
             securityLevel: number % 3 == 0 ? .strongBox : .trustedEnvironment, bootState: .verified, isLocked: true,
             bootKey: [UInt8](repeating: 7, count: 32), patchLevel: level, vendorPatchLevel: level.map { $0 * 100 + 5 },
-            bootPatchLevel: nil, appVersion: Int64(number), serials: ["abc\(number)", "1f"])
+            bootPatchLevel: nil, appVersion: Int64(number),
+            integrity: level == nil ? nil : integrity(number), serials: ["abc\(number)", "1f"])
         guard let phone else { fatalError("a short boot key and serials") }
         return phone
+    }
+
+    package static func integrity(_ number: Int) -> IntegrityVerdict? {
+        IntegrityVerdict(
+            devices: ["MEETS_BASIC_INTEGRITY", "MEETS_DEVICE_INTEGRITY"], requestedAt: 1_000 + Int64(number))
     }
 
     package static func attestation(

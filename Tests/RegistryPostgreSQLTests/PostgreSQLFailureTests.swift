@@ -217,7 +217,8 @@ struct PostgreSQLFailureTests {
             ALTER TABLE attestation DROP COLUMN boot_state; ALTER TABLE attestation DROP COLUMN is_locked;
             ALTER TABLE attestation DROP COLUMN boot_key; ALTER TABLE attestation DROP COLUMN patch_level;
             ALTER TABLE attestation DROP COLUMN vendor_patch_level; ALTER TABLE attestation DROP COLUMN boot_patch_level;
-            ALTER TABLE attestation DROP COLUMN app_version; ALTER TABLE attestation DROP COLUMN tag; DROP TABLE attested_serial;
+            ALTER TABLE attestation DROP COLUMN app_version; ALTER TABLE attestation DROP COLUMN integrity;
+            ALTER TABLE attestation DROP COLUMN integrity_at; ALTER TABLE attestation DROP COLUMN tag; DROP TABLE attested_serial;
             ALTER TABLE attestation DROP COLUMN key_listed;
             UPDATE schema_version SET version = 1
             """)

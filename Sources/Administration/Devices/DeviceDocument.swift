@@ -213,13 +213,18 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
     public let bootPatchLevel: String?
     /// The app's version code.
     public let appVersion: Int64
+    /// What Google Play said of the device, as `MEETS_STRONG_INTEGRITY`. Null if it was never asked.
+    public let integrity: [String]?
+    /// The time of that verdict in RFC 3339, UTC. Null if there is none.
+    public let integrityAt: String?
     /// The serial numbers of the certificates that vouch for the phone's keys, in hexadecimal.
     public let serials: [String]
     /// Whether Google has listed one of them as revoked, so that the device is refused.
     public let isKeyListed: Bool
 
     private enum CodingKeys: String, CodingKey {
-        case tag, serials
+        case tag, integrity, serials
+        case integrityAt = "integrity_at"
         case isKeyListed = "key_listed"
         case securityLevel = "security_level"
         case bootState = "boot_state"
@@ -244,6 +249,8 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
         vendorPatchLevel = phone.vendorPatchLevel.map(Self.date)
         bootPatchLevel = phone.bootPatchLevel.map(Self.date)
         appVersion = phone.appVersion
+        integrity = phone.integrity?.devices
+        integrityAt = phone.integrity.map { InternetTime.text(of: $0.requestedAt) }
         serials = phone.serials
         isKeyListed = attestation.isKeyListed
     }
@@ -267,6 +274,8 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
         try members.encode(vendorPatchLevel, forKey: .vendorPatchLevel)
         try members.encode(bootPatchLevel, forKey: .bootPatchLevel)
         try members.encode(appVersion, forKey: .appVersion)
+        try members.encode(integrity, forKey: .integrity)
+        try members.encode(integrityAt, forKey: .integrityAt)
         try members.encode(serials, forKey: .serials)
         try members.encode(isKeyListed, forKey: .isKeyListed)
     }

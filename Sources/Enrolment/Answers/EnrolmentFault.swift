@@ -34,6 +34,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     // Hardware key.
     case attestation(AttestationFault)
     case keyAttestation(KeyAttestationFault)
+    /// The token of Google Play is refused.
+    case integrity(IntegrityFault)
     /// The attested key is not the one to be bound.
     case certificateKeyMismatch
     /// A certificate that vouches for the hardware key was revoked after its attestation.
@@ -86,6 +88,7 @@ extension EnrolmentFault {
         case .admission: .invalidRequest
         case .attestation(let fault): fault.enrolmentError
         case .keyAttestation(let fault): fault.enrolmentError
+        case .integrity(let fault): fault.enrolmentError
         case .certificateKeyMismatch, .hardwareSignature: .invalidRequest
         case .assertion(let fault): fault.enrolmentError
         case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
@@ -132,6 +135,7 @@ extension EnrolmentFault {
         case .admission(let fault): "\(fault.reason)"
         case .attestation(let fault): fault.reason
         case .keyAttestation(let fault): fault.reason
+        case .integrity(let fault): fault.reason
         case .certificateKeyMismatch: "mtls_key_attestation is of another key than cnf.jwk"
         case .attestationRevoked: "a key that vouches for the hardware key is revoked"
         case .hardwareSignature: "hardware_signature does not verify with the hardware key"
@@ -160,6 +164,7 @@ extension EnrolmentFault {
         switch self {
         case .attestation(let fault): fault.step.rawValue
         case .keyAttestation(let fault): fault.step.rawValue
+        case .integrity(let fault): fault.step.rawValue
         default: nil
         }
     }
@@ -239,6 +244,21 @@ extension KeyAttestationFault {
             .outsideValidity, .keyDescriptionCount, .keyDescriptionAbove, .securityLevelsDiffer, .securityLevelOfChain,
             .leafKey, .authorization, .challengeMismatch, .applicationMissing, .packageCount, .packageMismatch,
             .signingCertificateMismatch:
+            .invalidRequest
+        }
+    }
+}
+
+extension IntegrityFault {
+    /// The error code, by the same rules. Who encrypted a token has the app's key: a wrong signature below is a wrong
+    /// `verification_key`, which is the service's fault.
+    fileprivate var enrolmentError: EnrolmentError {
+        switch self {
+        case .checkFailed, .signature: .server
+        case .malformed, .header, .payload: .validation
+        case .recognition, .versionTooLow, .device: .integrityCheck
+        case .algorithm, .notForKey, .altered, .content, .signatureAlgorithm, .packageMismatch, .nonceMismatch, .tooOld,
+            .fromTheFuture, .certificateMismatch:
             .invalidRequest
         }
     }

@@ -10,6 +10,8 @@ struct AndroidVerification {
     /// Whether the certificate's key must be attested too.
     let attestsCertificateKey: Bool
     let verifier: KeyAttestationVerifier
+    /// Nil if Google Play is not asked.
+    let integrity: IntegrityCheck?
     let library: LibraryContext
 
     func status(in record: KeyStatusRecord, now: Int64) -> KeyStatus { record.status(for: app.environment, at: now) }
@@ -20,14 +22,19 @@ struct AndroidVerification {
     ///   - tag: The app's name for the device.
     ///   - isCertificateKey: Whether the hardware key is also the certificate's.
     func attest(
-        _ evidence: KeyAttestationEvidence, tag: [UInt8], isCertificateKey: Bool, _ status: KeyStatus, now: Int64
+        _ evidence: KeyAttestationEvidence, _ request: InstanceInitialization, tag: [UInt8], isCertificateKey: Bool,
+        _ status: KeyStatus, now: Int64
     ) throws(EnrolmentFault) -> AttestedInstance {
+        // Chains cost more, but are what phones get wrong most, so their refusals say more.
         let verified = try verify(evidence, status, now: now)
+        let verdict = try verdict(
+            of: request.playIntegrityToken, isDemanded: true, request.nonce, request.tag, now: now)
         let digest = try library.digest(of: Array(evidence.certificates.joined()))
         let version = verified.description.hardwareEnforced.number(.osVersion)
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: isCertificateKey ? verified.keyID : nil,
-            systemVersion: version.flatMap(SystemVersion.init(android:)), tag: tag, phone: try phone(verified))
+            systemVersion: version.flatMap(SystemVersion.init(android:)), tag: tag,
+            phone: try phone(verified).with(verdict))
         guard let record, let point = PublicPoint(verified.publicKey) else {
             preconditionFailure("a verified key is an uncompressed point, and the tag was checked")
         }
@@ -73,16 +80,21 @@ struct AndroidVerification {
         let (counter, chain) = try binding.verifySignature(key: try library.key(of: details.device), library)
         let serials = (details.attestation?.phone?.serials ?? []).compactMap(AttestationSerial.init(hexadecimal:))
         if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
+        let known = details.attestation?.phone
         var phone: AttestedPhone?
         if let chain {
-            phone = try attested(binding, by: chain, status, now: now)
+            phone = try attested(binding, by: chain, status, now: now).with(known?.integrity)
         } else {
             // In the form `dsr` the attested hardware key is also the certificate's.
             guard !attestsCertificateKey || binding.keyID == details.device.identity.hardwareKey else {
                 throw .memberMissing(.mtlsKeyAttestation)
             }
-            try judge(details.attestation?.phone)
+            try judge(known)
         }
+        let verdict = try verdict(
+            of: binding.playIntegrityToken, isDemanded: integrity?.isForEachBinding == true, binding.nonce, binding.tag,
+            now: now)
+        if let verdict { phone = (phone ?? known)?.with(verdict) }
         return VerifiedBinding(counter: counter, shown: [], phone: phone)
     }
 
@@ -95,6 +107,21 @@ struct AndroidVerification {
         let verified = try verify(evidence, status, now: now)
         guard verified.publicKey == binding.point else { throw .certificateKeyMismatch }
         return try phone(verified)
+    }
+
+    /// Verifies the token of Google Play.
+    ///
+    /// - Returns: nil if none was sent, and none is demanded.
+    private func verdict(
+        of token: [UInt8]?, isDemanded: Bool, _ nonce: IssuedNonce, _ tag: [UInt8], now: Int64
+    ) throws(EnrolmentFault) -> IntegrityVerdict? {
+        // The app must not believe that its token was verified.
+        guard let integrity else { if token == nil { return nil } else { throw .memberUnknown } }
+        guard let token else { if isDemanded { throw .memberMissing(.playIntegrityToken) } else { return nil } }
+        let bound = try library.digest(of: nonce.text, tag)
+        do throws(IntegrityFault) { return try integrity.verify(token, nonce: bound.bytes, now: now) } catch {
+            throw .integrity(error)
+        }
     }
 
     /// Judges what was attested earlier, because the demands may have been raised since.
@@ -117,6 +144,38 @@ struct AndroidVerification {
         {
             throw .keyAttestation(fault)
         }
+    }
+}
+
+/// The verification of one app's Play Integrity tokens.
+struct IntegrityCheck {
+    let isForEachBinding: Bool
+    private let verifier: IntegrityVerifier
+
+    init(
+        _ settings: EnrolmentSettings.App.Integrity, _ app: AndroidApp, of id: AppID, _ library: LibraryContext
+    ) throws(EnrolmentStartError) {
+        let keys: IntegrityKeys
+        do throws(IntegrityKeyFault) {
+            keys = try IntegrityKeys(
+                decryption: settings.decryptionKey, verification: settings.verificationKey, library)
+        } catch {
+            throw EnrolmentStartError("app \(id): play_integrity: \(error.reason)")
+        }
+        let demands = IntegrityDemands(
+            package: app.package, signingCertificates: app.signingCertificates, minimumVersion: app.minimumVersion,
+            device: settings.device)
+        isForEachBinding = settings.isForEachBinding
+        verifier = IntegrityVerifier(demands, keys, library)
+    }
+
+    func verify(_ token: [UInt8], nonce: [UInt8], now: Int64) throws(IntegrityFault) -> IntegrityVerdict {
+        let payload = try verifier.verify(token, nonce: nonce, at: now)
+        let time = payload.milliseconds / 1000
+        guard let verdict = IntegrityVerdict(devices: payload.devices, requestedAt: time) else {
+            throw .payload("deviceRecognitionVerdict")
+        }
+        return verdict
     }
 }
 

@@ -50,7 +50,7 @@ struct EnrolledApps {
                 let verification = try AppleVerification(app.id, attested, maximumRisk, apple, simulator: root, library)
                 enrolled = EnrolledApp(settings: app, verification: .apple(verification))
                 appleApps[verification.rpIDHash.bytes] = enrolled
-            case .android(let attested, let attestsCertificateKey):
+            case .android(let attested, let attestsCertificateKey, let integrity):
                 guard app.id.package == attested.package else {
                     throw EnrolmentStartError("app \(app.id): two ids")
                 }
@@ -60,7 +60,9 @@ struct EnrolledApps {
                 let roots = KeyAttestationVerifier.Roots(google: google, simulator: root.map { [$0] } ?? [])
                 let verification = AndroidVerification(
                     id: app.id, app: attested, attestsCertificateKey: attestsCertificateKey,
-                    verifier: KeyAttestationVerifier(apps: [attested], roots: roots, library), library: library)
+                    verifier: KeyAttestationVerifier(apps: [attested], roots: roots, library),
+                    integrity: try integrity.map { try IntegrityCheck($0, attested, of: app.id, library) },
+                    library: library)
                 enrolled = EnrolledApp(settings: app, verification: .android(verification))
             }
             guard apps.updateValue(enrolled, forKey: app.id) == nil else {

@@ -105,7 +105,8 @@ extension EnrolmentRules {
             return try apple.attest(evidence, certificateKey: certificateKey, now: now)
         case (.android(let android), .android(let evidence, let tag)):
             return try android.attest(
-                evidence, tag: tag, isCertificateKey: form == .dsr, android.status(in: status, now: now), now: now)
+                evidence, request, tag: tag, isCertificateKey: form == .dsr, android.status(in: status, now: now),
+                now: now)
         // The app was found by the attestation.
         case (.apple, .android), (.android, .apple): throw .appRefused
         }

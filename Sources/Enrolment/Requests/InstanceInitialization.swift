@@ -24,24 +24,31 @@ public struct InstanceInitialization: Equatable, Sendable {
     public let attestation: HardwareKeyAttestation
     /// The uncompressed point of `keypair_mTLS`, 65 bytes and on the curve. Only from iPhones, in the form `dsr`.
     public let mtlsPublicKey: [UInt8]?
+    /// The token of Google Play as received. Only from Android phones.
+    let playIntegrityToken: [UInt8]?
     /// The text of `hardware_key_tag` as received.
     let tag: [UInt8]
 
     /// Parses the content.
     ///
-    /// - Parameter content: JSON with unique members: `nonce`, `hardware_key_tag`, `key_attestation`, and from iPhones
-    ///   in the form `dsr` also `mtls_public_key`.
+    /// - Parameter content: JSON with unique members: `nonce`, `hardware_key_tag`, `key_attestation`, from iPhones in the
+    ///   form `dsr` also `mtls_public_key`, and from Android phones optionally `play_integrity_token`.
     public init(_ content: [UInt8], _ library: LibraryContext) throws(EnrolmentFault) {
         let body = try JSONObject(content: content)
-        guard body.hasOnly([.nonce, .hardwareKeyTag, .keyAttestation, .mtlsPublicKey]) else { throw .memberUnknown }
+        guard body.hasOnly([.nonce, .hardwareKeyTag, .keyAttestation, .mtlsPublicKey, .playIntegrityToken]) else {
+            throw .memberUnknown
+        }
         for member in [RequestMember.nonce, .hardwareKeyTag, .keyAttestation] { _ = try body.required(member) }
         nonce = try body.nonce()
         tag = try body.text(.hardwareKeyTag)
         if case .array = try body.required(.keyAttestation) {
             let name = try body.bytes(.hardwareKeyTag, AttestationRecord.tagLengths)
             attestation = .android(try body.certificates(.keyAttestation), tag: name)
+            playIntegrityToken = try body.playIntegrityToken()
         } else {
+            guard body[RequestMember.playIntegrityToken.rawValue] == nil else { throw .memberUnknown }
             let keyID = try body.hardwareKeyID()
+            playIntegrityToken = nil
             attestation = .apple(try body.bytes(.keyAttestation, 1...AttestationObject.lengthLimit), keyID)
         }
         mtlsPublicKey = try Self.point(body, library)

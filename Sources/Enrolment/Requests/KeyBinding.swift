@@ -39,6 +39,8 @@ public struct KeyBinding: Equatable, Sendable {
     /// The JWK thumbprint of that key, with SHA-256 in base64url (RFC 7638).
     public let thumbprint: String
     public let proof: HardwareProof
+    /// The token of Google Play as received. Only from Android phones.
+    let playIntegrityToken: [UInt8]?
     /// The admission, if a token was required and sent.
     public let admission: Admission?
 
@@ -124,6 +126,7 @@ public struct KeyBindingVerifier {
         return KeyBinding(
             nonce: token.nonce, hardwareKey: token.hardwareKey, tag: token.tag, point: token.key.point,
             keyID: try library.keyID(of: token.key.point), thumbprint: thumbprint, proof: token.proof,
+            playIntegrityToken: token.playIntegrityToken,
             admission: try admission(token, thumbprint, now))
     }
 
@@ -193,6 +196,7 @@ private struct ReceivedKeyBindingToken {
     let hardwareKey: HardwareKeyName
     let tag: [UInt8]
     let proof: HardwareProof
+    let playIntegrityToken: [UInt8]?
     /// The admission token, which was not parsed.
     let admissionToken: [UInt8]?
 
@@ -217,7 +221,7 @@ private struct ReceivedKeyBindingToken {
             has: [
                 .issuer, .audience, .issuedAt, .expiry, .nonce, .hardwareKeyTag, .hardwareSignature, .confirmation,
                 isAndroid ? .counter : .keyAttestation,
-            ], and: isAndroid ? [.admissionToken, .mtlsKeyAttestation] : [.admissionToken])
+            ], and: isAndroid ? [.admissionToken, .mtlsKeyAttestation, .playIntegrityToken] : [.admissionToken])
         algorithm = try header.required(.algorithm)
         keyID = try header.required(.keyID)
         type = try header.required(.type)
@@ -227,6 +231,7 @@ private struct ReceivedKeyBindingToken {
         expiry = try claims.required(.expiry)
         nonce = try claims.nonce()
         tag = try claims.text(.hardwareKeyTag)
+        playIntegrityToken = try claims.playIntegrityToken()
         let signature = try claims.bytes(.hardwareSignature, Self.signatureLengths)
         if isAndroid {
             hardwareKey = .tag(try claims.bytes(.hardwareKeyTag, AttestationRecord.tagLengths))

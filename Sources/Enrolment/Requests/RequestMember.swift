@@ -10,6 +10,7 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case keyAttestation = "key_attestation"
     case mtlsPublicKey = "mtls_public_key"
     case mtlsKeyAttestation = "mtls_key_attestation"
+    case playIntegrityToken = "play_integrity_token"
     // Key binding.
     case assertion
     case algorithm = "alg"
@@ -90,6 +91,11 @@ extension JSONObject {
             certificates.append(certificate)
         }
         return certificates
+    }
+
+    /// Returns the token of Google Play, if there is one. Its form is checked by its verifier.
+    func playIntegrityToken() throws(EnrolmentFault) -> [UInt8]? {
+        self[RequestMember.playIntegrityToken.rawValue] == nil ? nil : try text(.playIntegrityToken)
     }
 
     func hasOnly(_ members: [RequestMember]) -> Bool { hasOnly(members.map(\.rawValue)) }

@@ -46,7 +46,29 @@ public struct EnrolmentSettings: Sendable {
             /// - maximumRisk: Limit of a receipt's risk metric, if it states one. Nil permits all.
             case apple(AttestedApp, maximumRisk: UInt32?)
             /// - attestsCertificateKey: Whether the certificate's key must be attested at each key binding.
-            case android(AndroidApp, attestsCertificateKey: Bool)
+            /// - integrity: Nil if Google Play is not asked.
+            case android(AndroidApp, attestsCertificateKey: Bool, integrity: Integrity? = nil)
+        }
+
+        /// What is demanded of tokens of the Play Integrity API, with the app's keys as they were read.
+        public struct Integrity: Sendable {
+            /// Base64 of 32 bytes.
+            public var decryptionKey: [UInt8]
+            /// Base64 or PEM of a P-256 public key.
+            public var verificationKey: [UInt8]
+            /// The verdict that a phone must have. Nil for any.
+            public var device: String?
+            /// Whether each key binding needs a token, too.
+            public var isForEachBinding: Bool
+
+            public init(
+                decryptionKey: [UInt8], verificationKey: [UInt8], device: String?, isForEachBinding: Bool
+            ) {
+                self.decryptionKey = decryptionKey
+                self.verificationKey = verificationKey
+                self.device = device
+                self.isForEachBinding = isForEachBinding
+            }
         }
 
         public var id: AppID
@@ -70,7 +92,7 @@ public struct EnrolmentSettings: Sendable {
         var environment: AttestationEnvironment {
             switch kind {
             case .apple(let app, _): AttestationEnvironment(app.environment)
-            case .android(let app, _): AttestationEnvironment(app.environment)
+            case .android(let app, _, _): AttestationEnvironment(app.environment)
             }
         }
 

@@ -175,7 +175,7 @@ struct EnrolmentBlueprint: Sendable {
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
         let setting = try AdmittedApps.Setting(app)
         return EnrolmentSettings.App(
-            id: app.id, kind: app.id.package.map { android($0, app) } ?? apple(app, setting),
+            id: app.id, kind: try app.id.package.map { try android($0, app) } ?? apple(app, setting),
             form: form(app.clientData), simulatorRoot: try app.rootPath.map { try FileContents.read($0) },
             counters: setting.counters)
     }
@@ -190,7 +190,7 @@ struct EnrolmentBlueprint: Sendable {
         return .apple(attested, maximumRisk: setting.maximumRisk)
     }
 
-    private static func android(_ package: String, _ app: AppConfiguration) -> EnrolmentSettings.App.Kind {
+    private static func android(_ package: String, _ app: AppConfiguration) throws -> EnrolmentSettings.App.Kind {
         let attested = AndroidApp(
             package: package, environment: app.environment == .simulator ? .simulator : .production,
             signingCertificates: (app.signingCertificates ?? []).map(\.digest),
@@ -198,7 +198,14 @@ struct EnrolmentBlueprint: Sendable {
             minimumVersion: app.minimumVersionCode.map(UInt64.init), boot: app.boot == .any ? .any : .verified,
             minimumPatchLevel: app.minimumPatchLevel.map { UInt64($0.number) },
             allowsAttestKey: app.attestKey == .allow)
-        return .android(attested, attestsCertificateKey: app.certificateKey == .attested)
+        let integrity = try app.playIntegrity.map { play in
+            EnrolmentSettings.App.Integrity(
+                decryptionKey: try FileContents.readPrivate(play.decryptionKeyPath),
+                verificationKey: try FileContents.readPrivate(play.verificationKeyPath), device: play.device?.rawValue,
+                isForEachBinding: play.eachBinding == .yes)
+        }
+        return .android(
+            attested, attestsCertificateKey: app.certificateKey == .attested, integrity: integrity)
     }
 
     private static func environment(_ environment: AppConfiguration.Environment) -> AttestedApp.Environment {

@@ -76,7 +76,7 @@ extension Configuration {
                 \.self)
         }
         if role.enrols, let enrolment {
-            files += enrolment.files + apps.compactMap(\.rootPath)
+            files += enrolment.files + apps.flatMap(\.files)
             // Only what a fetch uses: a list in a file is read by its own schedule.
             let android = enrolment.android
             if android.statusListCopyPath(for: apps) != nil { files.append(android.statusList.authoritiesPath) }

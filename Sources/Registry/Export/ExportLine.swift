@@ -123,6 +123,8 @@ extension ExportLineWriter {
         integer("vendor_patch_level", phone.vendorPatchLevel.map(Int64.init))
         integer("boot_patch_level", phone.bootPatchLevel.map(Int64.init))
         integer("app_version", phone.appVersion)
+        text("integrity", phone.integrity?.text)
+        integer("integrity_at", phone.integrity?.requestedAt)
         list("serials", phone.serials) { $0.text("serial", $1) }
     }
 

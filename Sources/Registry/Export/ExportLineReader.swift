@@ -249,12 +249,23 @@ extension ExportLineReader {
             bootKey: try bytes("boot_key") { $0.count <= AttestedPhone.bootKeyLimit ? $0 : nil },
             patchLevel: try number(&self, "patch_level"), vendorPatchLevel: try number(&self, "vendor_patch_level"),
             bootPatchLevel: try number(&self, "boot_patch_level"),
-            appVersion: try integer("app_version", 0...Int64.max),
-            serials: try list("serials") { line throws(ExportFault) in
-                try line.text("serial") { AttestedPhone.isSerial($0) ? $0 : nil }
-            })
-        guard let phone else { throw missing("phone") }
+            appVersion: try integer("app_version", 0...Int64.max), integrity: try integrity(), serials: [])
+        let serials = try list("serials") { line throws(ExportFault) in
+            try line.text("serial") { AttestedPhone.isSerial($0) ? $0 : nil }
+        }
+        guard var phone else { throw missing("phone") }
+        phone.add(serials)
+        guard phone.serials == serials else { throw ExportFault("'serials' is not sorted") }
         return phone
+    }
+
+    private mutating func integrity() throws(ExportFault) -> IntegrityVerdict? {
+        guard let text = try textIfThere("integrity", { $0 }) else { return nil }
+        let verdict = IntegrityVerdict(text: text, requestedAt: try integer("integrity_at"))
+        guard let verdict, verdict.text == text else {
+            throw ExportFault("'integrity' has an unknown value")
+        }
+        return verdict
     }
 
     private mutating func window() throws(ExportFault) -> CounterWindow {

@@ -122,7 +122,8 @@ package enum SQLColumns {
     static let attestationTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
     /// Columns of `attestation`, which are NULL for other phones than Android's.
     package static let phone = """
-        security_level, boot_state, is_locked, boot_key, patch_level, vendor_patch_level, boot_patch_level, app_version
+        security_level, boot_state, is_locked, boot_key, patch_level, vendor_patch_level, boot_patch_level, \
+        app_version, integrity, integrity_at
         """
     package static let serial = "device, serial"
     static let receipt = "created_at, next_at, asked_at, outcome, failures"
@@ -177,9 +178,17 @@ extension SQLRow {
                 bootKey: try bytes(first + 3), patchLevel: try optionalUInt32(first + 4, "attestation"),
                 vendorPatchLevel: try optionalUInt32(first + 5, "attestation"),
                 bootPatchLevel: try optionalUInt32(first + 6, "attestation"),
-                appVersion: try integer(first + 7), serials: serials)
+                appVersion: try integer(first + 7), integrity: try integrity(first + 8), serials: serials)
         else { throw UnreadableRow(table: "attestation") }
         return phone
+    }
+
+    private func integrity(_ first: Int) throws -> IntegrityVerdict? {
+        guard let text = try optionalText(first) else { return nil }
+        guard let verdict = IntegrityVerdict(text: text, requestedAt: try integer(first + 1)) else {
+            throw UnreadableRow(table: "attestation")
+        }
+        return verdict
     }
 
     /// Reads the columns `serial`.
@@ -191,7 +200,7 @@ extension SQLRow {
             digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
             receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"),
             systemVersion: try systemVersion(4), tag: try optionalBytes(5), phone: try phone(6, serials),
-            isKeyListed: try integer(14) != 0)
+            isKeyListed: try integer(16) != 0)
         guard let record else { throw UnreadableRow(table: "attestation") }
         return record
     }
@@ -230,7 +239,7 @@ extension SQLRow {
             attestation = ExportedAttestation(
                 digest: try fingerprint(14, "attestation"), certificateKey: try optionalKey(15, "attestation"),
                 systemVersion: try systemVersion(23), tag: try optionalBytes(24), phone: try phone(25, serials),
-                isKeyListed: try integer(33) != 0)
+                isKeyListed: try integer(35) != 0)
         }
         let receipt = try optionalBytes(16).map { content in
             ExportedReceipt(

@@ -169,6 +169,7 @@ package enum SQLWrites {
             .integer(phone.map { $0.isLocked ? 1 : 0 }), .bytes(phone?.bootKey),
             .integer(phone?.patchLevel.map(Int64.init)), .integer(phone?.vendorPatchLevel.map(Int64.init)),
             .integer(phone?.bootPatchLevel.map(Int64.init)), .integer(phone?.appVersion),
+            .text(phone?.integrity?.text), .integer(phone?.integrity?.requestedAt),
         ]
     }
 
@@ -176,8 +177,9 @@ package enum SQLWrites {
         let update = SQLStatement(
             """
             UPDATE attestation SET security_level = $1, boot_state = $2, is_locked = $3, boot_key = $4,
-                patch_level = $5, vendor_patch_level = $6, boot_patch_level = $7, app_version = $8
-            WHERE device = $9
+                patch_level = $5, vendor_patch_level = $6, boot_patch_level = $7, app_version = $8, integrity = $9,
+                integrity_at = $10
+            WHERE device = $11
             """, values(of: phone) + [.device(device)])
         return [update]
             + phone.serials.map { serial in

@@ -31,6 +31,8 @@ public struct AttestedPhone: Equatable, Sendable {
     public let bootPatchLevel: UInt32?
     /// The version code of the app, not negative.
     public let appVersion: Int64
+    /// What Google Play said last. Nil if it was never asked.
+    public package(set) var integrity: IntegrityVerdict?
     /// The serial numbers of the certificates that vouch for the keys, sorted: of the hardware key and, where the
     /// certificate's key is attested, also of that. In lower-case hexadecimal without leading zeros, 1 to 40 digits.
     public private(set) var serials: [String]
@@ -43,7 +45,8 @@ public struct AttestedPhone: Equatable, Sendable {
     /// - Returns: nil if the boot key exceeds `bootKeyLimit`, the version is negative, or a text is no serial number.
     public init?(
         securityLevel: SecurityLevel, bootState: BootState, isLocked: Bool, bootKey: [UInt8], patchLevel: UInt32?,
-        vendorPatchLevel: UInt32?, bootPatchLevel: UInt32?, appVersion: Int64, serials: [String]
+        vendorPatchLevel: UInt32?, bootPatchLevel: UInt32?, appVersion: Int64, integrity: IntegrityVerdict? = nil,
+        serials: [String]
     ) {
         guard appVersion >= 0, bootKey.count <= Self.bootKeyLimit, serials.allSatisfy(Self.isSerial) else { return nil }
         self.securityLevel = securityLevel
@@ -54,7 +57,15 @@ public struct AttestedPhone: Equatable, Sendable {
         self.vendorPatchLevel = vendorPatchLevel
         self.bootPatchLevel = bootPatchLevel
         self.appVersion = appVersion
+        self.integrity = integrity
         self.serials = Set(serials).sorted()
+    }
+
+    /// Returns the record with another verdict of Google Play.
+    public func with(_ integrity: IntegrityVerdict?) -> AttestedPhone {
+        var phone = self
+        phone.integrity = integrity
+        return phone
     }
 
     package mutating func add(_ more: [String]) { serials = Set(serials + more).sorted() }
@@ -64,5 +75,33 @@ public struct AttestedPhone: Equatable, Sendable {
         (1...40).contains(text.utf8.count)
             && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
             && (text.utf8.first != UInt8(ascii: "0") || text == "0")
+    }
+}
+
+/// What Google Play said of a phone, in a token of the Play Integrity API.
+public struct IntegrityVerdict: Equatable, Sendable {
+    /// The verdicts on the device, such as `MEETS_STRONG_INTEGRITY`, in Google's order. At most 16, each of at most 64
+    /// capital letters, digits and underscores.
+    public let devices: [String]
+    /// The time of the app's request, in seconds since 1970-01-01T00:00:00Z.
+    public let requestedAt: Int64
+
+    /// - Returns: nil for other verdicts.
+    public init?(devices: [String], requestedAt: Int64) {
+        let isVerdict = { (text: String) in
+            (1...64).contains(text.utf8.count)
+                && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || $0 == 0x5f }
+        }
+        guard devices.count <= 16, devices.allSatisfy(isVerdict), requestedAt >= 0 else { return nil }
+        self.devices = devices
+        self.requestedAt = requestedAt
+    }
+
+    /// The stored form: the verdicts with spaces between them.
+    package var text: String { devices.joined(separator: " ") }
+
+    /// Creates a verdict from its stored form.
+    package init?(text: String, requestedAt: Int64) {
+        self.init(devices: text.split(separator: " ").map(String.init), requestedAt: requestedAt)
     }
 }

@@ -185,6 +185,7 @@ extension DeviceListing {
             ["boot key", phone.bootKey],
             ["patch levels", patches.isEmpty ? "not stated" : patches.joined(separator: ", ")],
             ["app version", "\(phone.appVersion)"],
+            ["play integrity", phone.integrity.map { $0.joined(separator: ", ") } ?? "never asked"],
             ["attested by", phone.serials.joined(separator: ", ") + (phone.isKeyListed ? " (REVOKED)" : "")],
         ]
     }

@@ -6,12 +6,15 @@ internal import Foundation
 
 struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Explain whether an attestation, assertion, receipt or Android key is accepted, and why not.",
+        abstract: "Explain whether an attestation, assertion, receipt, Android key or token is accepted, and why not.",
         discussion: """
             Shows the result of each check and the likely cause of a refusal. FILE holds what the app sends, base64 \
             or binary; - is standard input. Exit status: 0 accepted, 1 refused, 2 usage error.
             """,
-        subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self, VerifyAndroidKey.self])
+        subcommands: [
+            VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self, VerifyAndroidKey.self,
+            VerifyPlayIntegrity.self,
+        ])
 }
 
 /// The common option of all commands.

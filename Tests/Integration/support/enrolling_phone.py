@@ -298,7 +298,7 @@ def as_text(attestation):
     return [b64url(der) for der in attestation] if isinstance(attestation, list) else b64url(attestation)
 
 
-MEMBERS = ["hardware_key_tag", "key_attestation", "mtls_public_key", "extra"]
+MEMBERS = ["hardware_key_tag", "key_attestation", "mtls_public_key", "play_integrity_token", "extra"]
 
 
 def error_of(response):

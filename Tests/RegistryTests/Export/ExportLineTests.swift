@@ -52,7 +52,9 @@ struct ExportLineTests {
                 "tag":"\(hex(Fixture.tag(1)))",\
                 "phone":{"security_level":"tee","boot_state":"verified","bootloader_locked":1,\
                 "boot_key":"\(String(repeating: "07", count: 32))","patch_level":202601,\
-                "vendor_patch_level":20260105,"app_version":1,"serials":[{"serial":"1f"},{"serial":"abc1"}]},"key_listed":1},\
+                "vendor_patch_level":20260105,"app_version":1,\
+                "integrity":"MEETS_BASIC_INTEGRITY MEETS_DEVICE_INTEGRITY","integrity_at":1001,\
+                "serials":[{"serial":"1f"},{"serial":"abc1"}]},"key_listed":1},\
                 "receipt":{"content":"007fff","risk_metric":12,"created_at":9,"next_at":10,"asked_at":11,\
                 "outcome":"unchanged","failures":2}}}
                 """)

@@ -168,6 +168,7 @@ export async function show(number) {
     ["Boot state", device.phone?.boot_state],
     ["Patch level", device.phone?.patch_level],
     ["App version", device.phone?.app_version],
+    ["Play Integrity", device.phone?.integrity?.join(", ")],
     ["Attestation key", device.phone?.key_listed && mark("bad", "revoked by Google: the device is refused")],
     ["Risk metric", device.receipt?.risk_metric],
   ]))
