@@ -91,10 +91,16 @@ class AttestedClient:
             covered.append("content-digest")
         present = {name.lower() for name, _ in fields}
         covered += [name for name in IF_PRESENT if name in present]
+        if self._phone.algorithm != "apple-attest":
+            fields.append(("Attest-Proof-Counter", str(self._phone.next_counter())))
+            covered.append("attest-proof-counter")
         said = parameters(covered, int(time.time() + self.ahead), self._phone.key_id, self.challenge)
         base = signature_base(method, self._authority, target, fields, covered, said)
-        assertion = self._phone.assertion(hashlib.sha256(base.encode()).digest())
-        proof = [("Signature-Input", f"attest={said}"), ("Signature", f"attest=:{base64text(assertion)}:")]
+        if self._phone.algorithm == "apple-attest":
+            proven = self._phone.assertion(hashlib.sha256(base.encode()).digest())
+        else:
+            proven = self._phone.signature(base.encode())
+        proof = [("Signature-Input", f"attest={said}"), ("Signature", f"attest=:{base64text(proven)}:")]
         return method, target, fields + proof
 
     def send(self, proven, content=b""):

@@ -27,6 +27,11 @@ def base64url(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+def as_text(attestation):
+    """An iPhone's attestation, or an Android phone's list of certificates, as JSON."""
+    return [base64url(der) for der in attestation] if isinstance(attestation, list) else base64url(attestation)
+
+
 def compact(value):
     """JSON in UTF-8 without white space, the members in the order that they have."""
     return json.dumps(value, separators=(",", ":")).encode()
@@ -44,12 +49,12 @@ def thumbprint(jwk):
 
 
 def initialization_hash(nonce, tag):
-    """What `attestKey` gets where the app is configured with `client_data: nonce-and-tag`."""
+    """What `attestKey` or `setAttestationChallenge` gets where the app is configured with `client_data: nonce-and-tag`."""
     return hashlib.sha256((nonce + tag).encode()).digest()
 
 
-def binding_client_data(nonce, key_thumbprint):
-    return compact({"nonce": nonce, "jwk_thumbprint": key_thumbprint})
+def binding_client_data(nonce, key_thumbprint, **counter):
+    return compact({"nonce": nonce, "jwk_thumbprint": key_thumbprint, **counter})
 
 
 class Enrolment:
@@ -59,7 +64,7 @@ class Enrolment:
         self._url, self._phone = url, phone
         self._host, self._port = re.fullmatch(r"https://([^/:]+):(\d+)", url).groups()
         self._connection = Connection(self._host, int(self._port), ssl.create_default_context(cafile=authorities))
-        self._tag = base64url(phone.key_id)
+        self._tag = base64url(phone.tag)
         # By how much the service's clock is ahead of ours.
         self._ahead = 0
 
@@ -68,7 +73,7 @@ class Enrolment:
         nonce = self._nonce()
         attestation = self._phone.attestation(initialization_hash(nonce, self._tag))
         self._send("POST", "/instance-initialization", {
-            "nonce": nonce, "hardware_key_tag": self._tag, "key_attestation": base64url(attestation)})
+            "nonce": nonce, "hardware_key_tag": self._tag, "key_attestation": as_text(attestation)})
 
     def bind(self, key, **altered):
         """Has a key certified: the first one, the same again to renew its certificate, or another that takes its place.
@@ -78,18 +83,27 @@ class Enrolment:
         """
         nonce, jwk = self._nonce(), public_jwk(key)
         name = thumbprint(jwk)
-        client_data_hash = hashlib.sha256(binding_client_data(nonce, name)).digest()
-        signature, authenticator_data = self._phone.assertion_parts(client_data_hash)
         now = int(time.time() + self._ahead)
         token = jwt(
             {"alg": "ES256", "kid": name, "typ": "rp-kb+jwt"},
             {"iss": f"{self._url}/instance/{name}", "aud": self._url, "iat": now, "exp": now + 300, "nonce": nonce,
-             "hardware_key_tag": self._tag, "hardware_signature": base64url(signature),
-             "key_attestation": base64url(authenticator_data), "cnf": {"jwk": jwk}, **altered},
+             "hardware_key_tag": self._tag, **self._vouch(nonce, name, key), "cnf": {"jwk": jwk}, **altered},
             key)
         answer = self._send("POST", "/key-binding", {"assertion": token}).json()
         chain = [x509.load_der_x509_certificate(base64.b64decode(der)) for der in answer["certificate_chain"]]
         return b"".join(made.public_bytes(serialization.Encoding.PEM) for made in chain), answer["expires_at"]
+
+    def _vouch(self, nonce, name, key):
+        """The claims by which the hardware key vouches for the new one."""
+        if self._phone.algorithm == "apple-attest":
+            client_data_hash = hashlib.sha256(binding_client_data(nonce, name)).digest()
+            signature, authenticator_data = self._phone.assertion_parts(client_data_hash)
+            return {"hardware_signature": base64url(signature), "key_attestation": base64url(authenticator_data)}
+        counter = self._phone.next_counter()
+        chain = self._phone.attestation(initialization_hash(nonce, self._tag), key.public_key())
+        return {
+            "hardware_signature": base64url(self._phone.sign(binding_client_data(nonce, name, counter=counter))),
+            "counter": counter, "mtls_key_attestation": as_text(chain)}
 
     def close(self):
         self._connection.close()

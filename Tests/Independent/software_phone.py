@@ -63,10 +63,12 @@ def _certificate(subject, public_key, issuer, issuer_key, path_length, *extensio
 class SoftwarePhone:
     """A hardware key, its counter, and what DCAppAttestService makes with them."""
 
+    algorithm = "apple-attest"
+
     def __init__(self, authority, app_id, key=None):
         self._authority, self._rp_id_hash = authority, sha256(app_id.encode())
         self._key = key or ec.generate_private_key(ec.SECP256R1())
-        self.key_id = sha256(point(self._key.public_key()))
+        self.key_id = self.tag = sha256(point(self._key.public_key()))
         self.counter = 0
 
     def attestation(self, client_data_hash):

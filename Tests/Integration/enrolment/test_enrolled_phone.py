@@ -1,107 +1,17 @@
 """A software phone from nothing to its end, by the built programs alone: attestgate, attestgate-device, a recording service."""
 
-import base64
-import json
 import re
 import shutil
 import subprocess
-from contextlib import contextmanager
 
 import pytest
 
-from support.command_line import device_tool
-from support.gateway import Gateway, reserve_port
 from support.paths import PATIENCE, REPOSITORY
 from support.pki import attestgate
-from support.platforms import APPS, PLATFORMS, only
-from support.status_list_service import listing
+from support.platforms import PLATFORMS, only
+from support.software_phone import EnrollingGateway as Enrolling, run
 
 LATER = 75
-
-
-def run(*arguments, status=0):
-    done = device_tool(*arguments, text=True)
-    assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
-    return done
-
-
-ROOTS = {"ios": "simulator-root.pem", "android": "simulator-android-root.pem"}
-# The serial number of `--alter attestation-revocation`.
-REVOKED = "2c8cdddfd5e03bfc"
-# What `attestgate-device` states of the app by itself.
-ANDROID = {"signing_certificates": ["a5" * 32], "minimum_patch_level": "2026-01", "certificate_key": "attested"}
-
-
-class Enrolling:
-    """A gateway that phones may enrol with. They are of the first platform, unless `phones_of` says otherwise."""
-
-    def __init__(self, directory, pki, upstream, app=(), platforms=PLATFORMS, **enrolment):
-        self.directory, self.pki, self.platform = directory, pki, platforms[0]
-        for platform in platforms:
-            run("ca", "init", "--platform", platform, "--directory", directory / "authority")
-        if "android" in platforms:
-            (directory / "status.json").write_bytes(listing(REVOKED))
-            enrolment["android"] = {"status_list": {"file": str(directory / "status.json")}}
-        self.holder, self.port = reserve_port()
-        self.url = f"https://localhost:{self.port}"
-        self.gateway = Gateway(
-            directory, pki, {"service": upstream.address},
-            [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"}],
-            apps=[{
-                "id": APPS[platform], "environment": "simulator",
-                "attestation_root": str(directory / "authority" / ROOTS[platform]),
-                **(ANDROID if platform == "android" else {}), **dict(app)} for platform in platforms],
-            enrolment={
-                "address": f"127.0.0.1:{self.port}", "url": self.url, "admission": "open",
-                "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
-                "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
-                "requests_per_minute": 10_000, **enrolment}).start()
-
-    @contextmanager
-    def phones_of(self, platform):
-        before, self.platform = self.platform, platform
-        yield
-        self.platform = before
-
-    def phone(self, name):
-        return Phone(self, self.directory / f"{self.platform}-{name}", APPS[self.platform])
-
-    def stop(self):
-        self.gateway.stop()
-        self.holder.close()
-
-
-class Phone:
-    def __init__(self, service, directory, app):
-        self.service, self.directory, self.app = service, directory, app
-
-    def enrol(self, *arguments, status=0):
-        return run(
-            "enrol", "--enrolment", self.service.url, "--resolve", f"localhost:{self.service.port}:127.0.0.1", "--ca",
-            self.service.pki.server_ca, "--attestation-ca", self.service.directory / "authority", "--directory",
-            self.directory, "--app-id", self.app, *arguments, status=status)
-
-    def request(self, *arguments):
-        """- Returns: the status, and the denial."""
-        port = self.service.gateway.port
-        done = run(
-            "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
-            f"localhost:{port}:127.0.0.1", "-i", *arguments, f"https://localhost:{port}/records/1")
-        status = int(done.stdout.split(" ", 2)[1])
-        return status, json.loads(done.stdout.split("\n\n", 1)[1])["error"] if status >= 400 else None
-
-    def request_in_vain(self):
-        """- Returns: what is said of a request whose handshake is refused."""
-        port = self.service.gateway.port
-        return run(
-            "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
-            f"localhost:{port}:127.0.0.1", f"https://localhost:{port}/records/1", status=56).stderr
-
-    @property
-    def number(self):
-        key_id = json.loads((self.directory / "enrolment").read_text())["hardware_key"]
-        printed = self.service.gateway.device_command("show", "--json", base64.b64decode(key_id).hex())
-        return json.loads(printed)["device"]
 
 
 @pytest.fixture(params=PLATFORMS)

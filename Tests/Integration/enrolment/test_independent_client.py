@@ -6,15 +6,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.enrolment import Enrolling
-from support.gateway import APP
 from support.paths import REPOSITORY
+from support.platforms import APPS, PLATFORMS
 
 sys.path.append(str(REPOSITORY / "Tests"))
+from Independent.android_phone import SIGNER, AndroidAuthority, AndroidPhone  # noqa: E402
 from Independent.attested_client import AttestedClient  # noqa: E402
 from Independent.enrolment import Enrolment, Refused  # noqa: E402
 from Independent.software_phone import Authority, SoftwarePhone  # noqa: E402
 
 JSON = [("Content-Type", "application/json")]
+AUTHORITIES = {"ios": Authority, "android": AndroidAuthority}
+PHONES = {"ios": SoftwarePhone, "android": AndroidPhone}
 
 
 def new_key():
@@ -24,9 +27,9 @@ def new_key():
 class Client:
     """The independent client, and where it goes."""
 
-    def __init__(self, enrolling, pki, authority):
+    def __init__(self, enrolling, pki, platform, authority):
         trusted = pki.server_authority.certificate
-        self.phone = SoftwarePhone(authority, APP)
+        self.phone = PHONES[platform](authority, APPS[platform])
         self.enrolment = Enrolment(enrolling.provider, trusted, self.phone)
         self.requests = AttestedClient("localhost", enrolling.gateway.port, trusted, self.phone)
         self.key = None
@@ -47,16 +50,26 @@ class Client:
         self.requests.close()
 
 
-@pytest.fixture(scope="module")
-def authority():
-    return Authority()
+@pytest.fixture(params=PLATFORMS)
+def platform(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def enrolling(pki, shared_upstream, tmp_path_factory, authority):
+def authorities():
+    return {platform: AUTHORITIES[platform]() for platform in PLATFORMS}
+
+
+@pytest.fixture(scope="module")
+def enrolling(pki, shared_upstream, tmp_path_factory, authorities):
     directory = tmp_path_factory.mktemp("independent")
-    (directory / "root.pem").write_bytes(authority.root_pem())
-    made = Enrolling(directory, pki, shared_upstream, app={"attestation_root": str(directory / "root.pem")})
+    for platform, authority in authorities.items():
+        (directory / f"{platform}.pem").write_bytes(authority.root_pem())
+    android = {
+        "id": APPS["android"], "attestation_root": str(directory / "android.pem"), "certificate_key": "attested",
+        "signing_certificates": [SIGNER.hex()]}
+    made = Enrolling(
+        directory, pki, shared_upstream, app={"attestation_root": str(directory / "ios.pem")}, apps=[android])
     made.gateway.conf["upstreams"]["images"] = {"servers": [shared_upstream.address]}
     made.gateway.conf["routes"].append(
         {"name": "images", "host": "localhost", "path": "/images", "require": "device", "upstream": "images"})
@@ -66,9 +79,9 @@ def enrolling(pki, shared_upstream, tmp_path_factory, authority):
 
 
 @pytest.fixture
-def strange(enrolling, pki, authority):
+def strange(enrolling, pki, platform, authorities):
     """A client of a phone that nobody has seen."""
-    made = Client(enrolling, pki, authority)
+    made = Client(enrolling, pki, platform, authorities[platform])
     yield made
     made.close()
 
@@ -144,7 +157,7 @@ def test_the_client_renews_its_certificate_and_replaces_its_key(client):
     assert client.requests.request("GET", "/").status == 200
 
 
-def test_the_client_learns_why_its_enrolment_is_refused(strange, enrolling, pki):
+def test_the_client_learns_why_its_enrolment_is_refused(strange, enrolling, pki, platform):
     def refusal(call, *arguments, **claims):
         with pytest.raises(Refused) as failure:
             call(*arguments, **claims)
@@ -152,7 +165,7 @@ def test_the_client_learns_why_its_enrolment_is_refused(strange, enrolling, pki)
         return failure.value.status, failure.value.code
 
     assert refusal(strange.enrolment.bind, new_key()) == (404, "not_found")
-    foreign = Client(enrolling, pki, Authority())
+    foreign = Client(enrolling, pki, platform, AUTHORITIES[platform]())
     assert refusal(foreign.enrolment.initialize) == (403, "invalid_request")
     foreign.close()
     strange.enrol()

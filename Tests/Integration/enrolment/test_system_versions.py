@@ -9,7 +9,7 @@ from support.denials import NothingForwarded, assert_denied
 from support.enrolling_phone import MTLSKey, error_of
 from support.enrolment import Enrolling
 from support.pki import attestgate
-from test_enrolled_phone import Enrolling as EnrollingTool
+from support.software_phone import EnrollingGateway
 
 ROUTES = [
     {"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
@@ -138,7 +138,7 @@ def test_a_minimum_that_is_no_version_is_refused(start):
 
 
 def test_a_software_phone_enrols_again_after_its_system_was_updated(pki, upstream, tmp_path):
-    service = EnrollingTool(tmp_path, pki, upstream, app={"minimum_os": "17.4"})
+    service = EnrollingGateway(tmp_path, pki, upstream, app={"minimum_os": "17.4"}, platforms=["ios"])
     try:
         phone = service.phone("phone")
         refused = phone.enrol("--os-version", "17.3.1", status=1)

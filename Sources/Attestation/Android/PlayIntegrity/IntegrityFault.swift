@@ -52,7 +52,7 @@ public enum IntegrityFault: Error, Equatable, Sendable {
     /// The decrypted content is no JSON Web Signature.
     case content
     case signatureAlgorithm
-    /// Whoever encrypted the token has the app's key, so another key than `verification_key` has signed it.
+    /// Who encrypts a token has the app's key, so another key than `verification_key` has signed it.
     case signature
     /// A member is missing or has another form.
     case payload(StaticMember)
