@@ -21,7 +21,7 @@ PAGES = [FIRST, *(
         REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md")),
         *sorted(REPOSITORY.glob("docs/operations/*.md"))]
     if page != FIRST)]
-LANGUAGES = {"", "sh", "console", "text", "yaml", "json", "swift", "ini", "nginx", "haproxy", "mermaid"}
+LANGUAGES = {"", "sh", "console", "text", "yaml", "json", "swift", "java", "ini", "nginx", "haproxy", "mermaid"}
 # How a line begins that somebody would type.
 COMMAND = re.compile(
     r"(\$ )?(sudo |\()?((scripts|bench|Tests)/\S+|attestgate(-device|-load)?|swift|curl|openssl|systemctl|apt-get|psql|createdb|createuser"
