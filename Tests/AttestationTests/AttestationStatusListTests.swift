@@ -26,6 +26,13 @@ struct AttestationStatusListTests {
         #expect(try list(#"{"entries": {}}"#).get().serials.isEmpty)
     }
 
+    @Test("leading zeros of an entry have no meaning")
+    func leadingZeros() throws {
+        let list = try list(#"{"entries": {"00aB": {"status": "REVOKED"}, "000": {"status": "REVOKED"}}}"#).get()
+        #expect(list.serials == ["ab", "0"])
+        for serial in ["ab", "0"] { #expect(list.isRevoked(try #require(AttestationSerial(hexadecimal: serial)))) }
+    }
+
     @Test("a text without entries, or an entry without a status, is no list")
     func malformed() {
         #expect(list("").failure == .malformed(.malformed))

@@ -394,6 +394,23 @@ struct KeyAttestationChainTests {
         #expect(try fault(kind) { $0.app.allowsAttestKey = true } == nil)
     }
 
+    @Test("a serial number that no list can name is refused, also of the app's own attest key", arguments: Kind.allCases)
+    func serialNumbers(_ kind: Kind) throws {
+        let longest = "0x7f" + String(repeating: "ab", count: 19)
+        for (serial, expected) in [
+            (longest, nil), (longest + "ab", KeyAttestationFault.serialNumber(1)), ("-0x1f", .serialNumber(1)),
+            ("0x0", nil),
+        ] {
+            let found = try fault(kind) { forgery in
+                try forgery.insertAttestKey()
+                forgery.app.allowsAttestKey = true
+                forgery.links[1].unusualSerial = serial
+            }
+            #expect(found == expected, "\(serial)")
+        }
+        #expect(try fault(kind) { $0.links[2].unusualSerial = "-1" } == .serialNumber(2))
+    }
+
     @Test("an attest key for other purposes, of another level or origin is refused", arguments: Kind.allCases)
     func wrongAttestKey(_ kind: Kind) throws {
         func fault(_ change: (inout KeyDescriptionForgery) -> Void) throws -> KeyAttestationFault? {

@@ -13,6 +13,9 @@ public struct AttestationSerial: Hashable, Sendable {
         decimal = certificate.decimalSerial
     }
 
+    /// Whether the number has at most 20 octets and no sign (RFC 5280 section 4.1.2.2), as the registry stores it.
+    var isStorable: Bool { Self(hexadecimal: hexadecimal) != nil }
+
     /// Creates a serial number from its stored form.
     ///
     /// - Parameter hexadecimal: 1 to 40 digits in lower case, without leading zeros.
@@ -41,7 +44,7 @@ public struct AttestationSerial: Hashable, Sendable {
 /// Google's list of attestation keys that are revoked or suspended: the JSON object of
 /// `https://android.googleapis.com/attestation/status`.
 public struct AttestationStatusList: Equatable, Sendable {
-    /// The serials as the list writes them, in lower case: hexadecimal or decimal.
+    /// The serials as the list writes them, in lower case without leading zeros: hexadecimal or decimal.
     public let serials: Set<String>
 
     public init(serials: Set<String>) { self.serials = serials }
@@ -65,7 +68,8 @@ public struct AttestationStatusList: Equatable, Sendable {
         var serials: Set<String> = []
         for entry in entries.members {
             guard entry.value.object?["status"]?.text?.isEmpty == false else { throw .statusMissing }
-            serials.insert(String(decoding: entry.name, as: UTF8.self).lowercased())
+            let digits = String(decoding: entry.name, as: UTF8.self).lowercased().drop { $0 == "0" }
+            serials.insert(digits.isEmpty ? "0" : String(digits))
         }
         self.serials = serials
     }

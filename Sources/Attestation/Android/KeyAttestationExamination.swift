@@ -148,6 +148,10 @@ extension KeyAttestationExamination {
         where certificate.hasExtension(below: "1.3.6.1.4.1.11129.2.1.29") {
             throw .virtualMachine(position)
         }
+        // An app makes the certificate of its own attest key.
+        for position in 1..<chain.count where !AttestationSerial(chain[position]).isStorable {
+            throw .serialNumber(position)
+        }
         return .passed
     }
 

@@ -3,7 +3,7 @@ public import Encoding
 
 /// The checks of a key attestation in the order of execution.
 public enum KeyAttestationStep: String, Sendable, CaseIterable {
-    /// The number and size of the certificates, and that each can be read.
+    /// The number and size of the certificates, that each can be read, and their serial numbers.
     case certificates
     /// The last certificate has a trusted root's key, or is signed by one.
     case root
@@ -65,6 +65,8 @@ public enum KeyAttestationFault: Error, Equatable, Sendable {
     case certificateUnreadable(Int)
     /// A certificate has an extension of virtual machines, whose keys an app's own code holds.
     case virtualMachine(Int)
+    /// A certificate above the leaf has a serial number that is negative or longer than 20 octets.
+    case serialNumber(Int)
     case rootUnknown
     /// A certificate does not name the subject of the next as its issuer.
     case issuerMismatch(Int)
@@ -128,7 +130,8 @@ public enum KeyAttestationFault: Error, Equatable, Sendable {
     /// The check that failed.
     public var step: KeyAttestationStep {
         switch self {
-        case .certificateCount, .certificateTooLong, .certificateUnreadable, .virtualMachine: .certificates
+        case .certificateCount, .certificateTooLong, .certificateUnreadable, .virtualMachine, .serialNumber:
+            .certificates
         case .rootUnknown: .root
         case .issuerMismatch, .signatureInvalid: .signatures
         case .provisioningUnknown, .chainLength: .provisioning
@@ -153,6 +156,8 @@ public enum KeyAttestationFault: Error, Equatable, Sendable {
         case .certificateTooLong(let position): "certificate \(position) is longer than 8 KiB"
         case .certificateUnreadable(let position): "certificate \(position) cannot be read"
         case .virtualMachine(let position): "certificate \(position) is of a virtual machine"
+        case .serialNumber(let position):
+            "the serial number of certificate \(position) is negative or longer than 20 octets"
         case .rootUnknown: "the chain leads to no trusted root"
         case .issuerMismatch(let position):
             "the issuer of certificate \(position) is not the subject of the next"

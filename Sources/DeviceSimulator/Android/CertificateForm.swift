@@ -54,6 +54,8 @@ package struct CertificateForm {
     /// In seconds since 1970, both ends included.
     package var validity: ClosedRange<Int64>
     package var serial = UInt64.random(in: 1...UInt64(Int64.max))
+    /// Replaces the serial number: such as `-0x1f`, of any length.
+    package var unusualSerial: String?
     /// Extensions with values in OpenSSL's notation.
     package var constraints: [(Constraint, String)] = []
     package var extensions: [Extension] = []
@@ -80,6 +82,11 @@ package struct CertificateForm {
             ASN1_TIME_set(X509_getm_notAfter(pointer), Int(validity.upperBound)) != nil,
             X509_set_pubkey(pointer, key.pointer) == 1
         else { throw .fromQueue(doing: "fill in the certificate") }
+        if let unusualSerial {
+            let number = s2i_ASN1_INTEGER(nil, unusualSerial)
+            defer { ASN1_INTEGER_free(number) }
+            guard X509_set_serialNumber(pointer, number) == 1 else { throw .fromQueue(doing: "set the serial number") }
+        }
         if let unknownKey { try Self.set(unknownKey, in: pointer) }
         try Self.add(name, to: X509_get_subject_name(pointer))
         if let own = self.issuer {

@@ -237,7 +237,8 @@ extension KeyAttestationFault {
         switch self {
         case .checkFailed: .server
         case .statusListMissing: .temporarilyUnavailable
-        case .certificateCount, .certificateTooLong, .certificateUnreadable, .keyDescriptionForm: .validation
+        case .certificateCount, .certificateTooLong, .certificateUnreadable, .serialNumber, .keyDescriptionForm:
+            .validation
         case .securityLevelTooLow, .versionTooLow, .bootloaderUnlocked, .bootState, .revoked: .integrityCheck
         case .patchLevelMissing, .patchLevelTooOld: .osOutdated
         case .virtualMachine, .rootUnknown, .issuerMismatch, .signatureInvalid, .provisioningUnknown, .chainLength,
