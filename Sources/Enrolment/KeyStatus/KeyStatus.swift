@@ -47,11 +47,12 @@ struct KeyStatusRecord: Equatable {
     }
 
     /// Returns whether the list is too old. False if there is none.
-    func isStale(at now: Int64) -> Bool { age(at: now).map { $0 > staleAfter } ?? false }
+    ///
+    /// A list from the future counts for the same time: the clock may have been set back, but not every time is true.
+    func isStale(at now: Int64) -> Bool { kept.map { abs(now - $0.confirmedAt) > staleAfter } ?? false }
 
     /// Returns the number of seconds since the list was confirmed. Nil if there is none.
     func age(at now: Int64) -> Int64? {
-        // The clock may have been set back.
         kept.map { max(0, now - $0.confirmedAt) }
     }
 }

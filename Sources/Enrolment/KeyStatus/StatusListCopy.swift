@@ -31,9 +31,8 @@ struct StatusListCopy: Equatable {
             guard let colon = line.firstRange(of: ": ") else { return nil }
             values[line[..<colon.lowerBound]] = String(line[colon.upperBound...])
         }
-        guard let source = values["url"], let confirmedAt = values["confirmed"].flatMap({ Int64($0) }) else {
-            return nil
-        }
+        guard let source = values["url"], let confirmedAt = values["confirmed"].flatMap({ Int64($0) }), confirmedAt >= 0
+        else { return nil }
         self.init(
             source: source, confirmedAt: confirmedAt,
             validators: ContentValidators(entityTag: values["etag"], lastModified: values["last-modified"]),

@@ -61,8 +61,7 @@ final class StatusListRefresher {
     /// Begins. The list of the last run, or of the previous generation, counts at once.
     func begin() {
         adoptRecord()
-        // The list of the last run may be older than what another gateway has.
-        compareEnrolled(mayRelease: false)
+        compareEnrolled(isConfirmed: false)
         schedule.begin(age: context.shared.keyStatus.age(at: now), at: context.loop.now)
         if case .file = settings.source {
             readFile()
@@ -172,7 +171,7 @@ final class StatusListRefresher {
         case .unchanged:
             context.shared.keyStatus.kept?.confirmedAt = now
             report(.unchanged)
-            compareEnrolled(mayRelease: true)
+            compareEnrolled(isConfirmed: true)
             save(to: service.copyPath)
         case .refused(let reason): report(.refused, because: "\(service.host): \(reason)")
         case .failed(let reason, _): report(.failed, because: "\(service.host): \(reason)")
@@ -241,7 +240,7 @@ final class StatusListRefresher {
         guard list == kept?.list else { return keep(list, at: time) }
         context.shared.keyStatus.kept?.confirmedAt = time
         report(.unchanged)
-        compareEnrolled(mayRelease: true)
+        compareEnrolled(isConfirmed: true)
     }
 
     // MARK: - Results
@@ -255,13 +254,17 @@ final class StatusListRefresher {
             list: list, confirmedAt: time, validators: validators, text: text)
         let (added, removed) = (list.serials.subtracting(before).count, before.subtracting(list.serials).count)
         report(.updated, "entries=\(list.serials.count) added=\(added) removed=\(removed)")
-        compareEnrolled(mayRelease: true)
+        compareEnrolled(isConfirmed: true)
     }
 
     /// Compares the phones that are enrolled with the list.
-    private func compareEnrolled(mayRelease: Bool) {
+    ///
+    /// - Parameter isConfirmed: Whether the source has just confirmed the list. That of the last run, and a file that
+    ///   nobody writes any more, may be older than what another gateway has.
+    private func compareEnrolled(isConfirmed: Bool) {
         guard let kept else { return }
-        review.begin(kept.list.hexadecimalSerials, mayRelease: mayRelease)
+        let isStale = context.shared.keyStatus.isStale(at: now)
+        review.begin(kept.list.hexadecimalSerials, mayRelease: isConfirmed && !isStale)
     }
 
     private func report(

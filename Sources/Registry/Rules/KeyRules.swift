@@ -87,7 +87,9 @@ enum KeyRules {
     ) -> InitializationVerdict {
         guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
         guard known.bindings.isEmpty, known.device.identity == request.identity,
-            known.attestation?.digest == request.attestation.digest
+            known.attestation?.digest == request.attestation.digest,
+            // Not every form of client data covers the tag.
+            known.attestation?.tag == request.attestation.tag
         else { return .refused(.keyRegistered) }
         return .repeated(known)
     }
