@@ -394,7 +394,7 @@ struct KeyAttestationChainTests {
         #expect(try fault(kind) { $0.app.allowsAttestKey = true } == nil)
     }
 
-    @Test("a serial number that no list can name is refused, also of the app's own attest key", arguments: Kind.allCases)
+    @Test("a serial number that no list can name is refused, even of the app's own key", arguments: Kind.allCases)
     func serialNumbers(_ kind: Kind) throws {
         let longest = "0x7f" + String(repeating: "ab", count: 19)
         for (serial, expected) in [

@@ -113,6 +113,54 @@ struct AndroidEnrolmentTests {
         #expect(phone.service.decisions.last?.contains("what=repeated") == true)
     }
 
+    @Test("a repeated attestation under another tag is refused, also where the client data does not cover the tag")
+    func repetitionUnderAnotherTag() throws {
+        let phone = try TestPhone { $0.form = .nonce }
+        let content = try phone.initialization(.nonce)
+        #expect(try phone.service.post("/instance-initialization", content).status == 204)
+        let tag = phone.tag
+        let other = content.replacing(base64URL(tag), with: base64URL(tag.reversed()))
+        #expect(try phone.service.post("/instance-initialization", other).status == 403)
+        #expect(try phone.device().attestation?.tag == tag)
+    }
+
+    @Test("a key of the app's own with a serial number that is too long is refused, not a fault of the service")
+    func longSerial() throws {
+        let phone = try TestPhone { $0.demand { $0.allowsAttestKey = true } }
+        phone.attestKeySerial = "0x01" + String(repeating: "ff", count: 20)
+        let refused = try phone.initialize()
+        #expect((refused.status, refused.error) == (422, "validation_error"), "\(refused)")
+        #expect(phone.service.decisions.last?.contains("step=certificates") == true)
+        phone.attestKeySerial = "0x1f"
+        #expect(try phone.initialize().status == 204)
+        #expect(try phone.device().attestation?.phone?.serials.contains("1f") == true)
+    }
+
+    @Test("a certificate key in a secure element does not lift the hardware key")
+    func certificateKeyInStrongBox() throws {
+        let phone = try TestPhone { $0.demandsAttestedCertificateKey() }
+        _ = try phone.initialize()
+        phone.properties.securityLevel = .strongBox
+        let nonce = try phone.service.nonce()
+        #expect(try phone.bind(try phone.draft(counter: 1, nonce: nonce, attestedWith: nonce)).status == 200)
+        #expect(try phone.device().attestation?.phone?.securityLevel == .trustedEnvironment)
+        // A later demand is about the hardware key, too.
+        let raised = try EnrolmentRules(
+            phone.settings { app in
+                app.demandsAttestedCertificateKey()
+                app.demand { $0.securityLevel = .strongBox }
+            }, phone.service.registry.identity, phone.library)
+        var subject = EnrolmentSubject()
+        let next = try phone.service.nonce()
+        let content = try phone.draft(counter: 2, nonce: next, attestedWith: next).content()
+        let shown = try raised.binding(content, now: WallClock.seconds, &subject)
+        let planned = try raised.planCertificate(now: WallClock.seconds)
+        #expect(throws: EnrolmentFault.keyAttestation(.securityLevelTooLow(.trustedEnvironment))) {
+            _ = try raised.command(
+                shown, planned, of: phone.device(), KeyStatusRecord(), now: WallClock.seconds, &subject)
+        }
+    }
+
     @Test("the certificate's key is attested where demanded, at each binding, with that binding's nonce")
     func certificateKey() throws {
         let phone = try TestPhone { $0.demandsAttestedCertificateKey() }
@@ -227,6 +275,8 @@ private final class TestPhone {
     private let authority: [PrivateKey]
     var tag: [UInt8]
     var properties = AndroidPhone(package: TestPhone.package)
+    /// The serial number of a key of the app's own, which attests the others. Nil for no such key.
+    var attestKeySerial: String?
 
     private static let package = "org.example.android"
     private static let validity: ClosedRange<Int64> = 1_600_000_000...4_000_000_000
@@ -292,8 +342,19 @@ private final class TestPhone {
 
     /// Returns the attestation of a key in JSON.
     private func attestation(of key: PrivateKey, _ challenge: [UInt8]) throws -> String {
-        let chain = try Self.chain(of: key, challenge, properties, authority).certificates(library)
-        return "[" + chain.map { quoted(base64URL($0)) }.joined(separator: ",") + "]"
+        var chain = Self.chain(of: key, challenge, properties, authority)
+        if let attestKeySerial {
+            var attestKey = KeyDescriptionForm(of: properties, challenge: challenge, created: 1_790_000_000_000)
+            attestKey.setHardware(1, KeyDescriptionForm.numbers([7]))
+            var link = chain.links[0]
+            link.key = try PrivateKey.generateP256(library)
+            link.name = [("CN", "Attest key")]
+            link.extensions.append(.init(KeyDescription.identifier, attestKey.der))
+            link.unusualSerial = attestKeySerial
+            chain.links.insert(link, at: 1)
+        }
+        let certificates = try chain.certificates(library)
+        return "[" + certificates.map { quoted(base64URL($0)) }.joined(separator: ",") + "]"
     }
 
     /// Returns the content of an initialization with a fresh nonce.

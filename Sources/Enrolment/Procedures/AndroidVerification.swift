@@ -66,7 +66,8 @@ struct AndroidVerification {
                 bootKey: root.verifiedBootKey, patchLevel: level(.osPatchLevel),
                 vendorPatchLevel: level(.vendorPatchLevel), bootPatchLevel: level(.bootPatchLevel),
                 appVersion: Int64(clamping: version), serials: verified.serials.map(\.hexadecimal))
-        else { preconditionFailure("a verified attestation has a root of trust and an app") }
+            // Verification has checked all of it but the length of the boot key.
+        else { throw .keyAttestation(.authorization(.rootOfTrust)) }
         return phone
     }
 
@@ -84,6 +85,11 @@ struct AndroidVerification {
         var phone: AttestedPhone?
         if let chain {
             phone = try attested(binding, by: chain, status, now: now).with(known?.integrity)
+            // Such a chain says where the certificate's key lives. The hardware key stays where it was made.
+            if let level = known?.securityLevel {
+                try judge(level)
+                phone = phone?.with(level)
+            }
         } else {
             // In the form `dsr` the attested hardware key is also the certificate's.
             guard !attestsCertificateKey || binding.keyID == details.device.identity.hardwareKey else {
@@ -128,9 +134,7 @@ struct AndroidVerification {
     private func judge(_ phone: AttestedPhone?) throws(EnrolmentFault) {
         // A device that an operator has added was not attested.
         guard let phone else { return }
-        if app.securityLevel == .strongBox, phone.securityLevel != .strongBox {
-            throw .keyAttestation(.securityLevelTooLow(.trustedEnvironment))
-        }
+        try judge(phone.securityLevel)
         if app.boot == .verified {
             guard phone.isLocked else { throw .keyAttestation(.bootloaderUnlocked) }
             guard phone.bootState == .verified else { throw .keyAttestation(.bootState(phone.bootState.attested)) }
@@ -143,6 +147,12 @@ struct AndroidVerification {
             boot: phone.bootPatchLevel.map(UInt64.init))
         {
             throw .keyAttestation(fault)
+        }
+    }
+
+    private func judge(_ level: AttestedPhone.SecurityLevel) throws(EnrolmentFault) {
+        if app.securityLevel == .strongBox, level != .strongBox {
+            throw .keyAttestation(.securityLevelTooLow(.trustedEnvironment))
         }
     }
 }

@@ -17,7 +17,7 @@ public struct AttestedPhone: Equatable, Sendable {
         case failed
     }
 
-    public let securityLevel: SecurityLevel
+    public private(set) var securityLevel: SecurityLevel
     public let bootState: BootState
     /// Whether the bootloader is locked.
     public let isLocked: Bool
@@ -65,6 +65,13 @@ public struct AttestedPhone: Equatable, Sendable {
     public func with(_ integrity: IntegrityVerdict?) -> AttestedPhone {
         var phone = self
         phone.integrity = integrity
+        return phone
+    }
+
+    /// Returns the record with the level of another attestation.
+    public func with(_ level: SecurityLevel) -> AttestedPhone {
+        var phone = self
+        phone.securityLevel = level
         return phone
     }
 
