@@ -30,6 +30,7 @@ def follow(machine, page):
     for block in blocks(page):
         if block.file:
             machine.write(block.file, block.text)
+            continue
         if not block.is_commands or block.reason:
             continue
         try:

@@ -6,7 +6,7 @@ stand right above:
     <!-- not run: REASON -->      it cannot be run where tests are, and why
     <!-- before: COMMANDS -->     what somebody who reads the page has done before
 
-A block of another language may be a file's content: <!-- file: PATH -->.
+A block may also be the content of a file, of any language: <!-- file: PATH -->.
 """
 
 import re
