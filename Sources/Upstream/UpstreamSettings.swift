@@ -16,6 +16,9 @@ public struct UpstreamSettings: Sendable {
         /// TLS.
         public var certificateName: String?
 
+        /// The host of the gateway's own requests. A Unix socket has none of its own.
+        var hostName: String { addresses.first?.isUnix == true ? "localhost" : name }
+
         public init(name: String, addresses: [SocketAddress], certificateName: String? = nil) {
             precondition(!addresses.isEmpty, "a server has at least one address")
             self.name = name

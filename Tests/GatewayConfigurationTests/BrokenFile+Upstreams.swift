@@ -9,6 +9,35 @@ extension BrokenFile {
             "[127.0.0.1:9000, ▶10.0.0.7:9000]",
             "10.0.0.7:9000 is not on this machine, and patient data would be sent unencrypted"),
         BrokenFile(
+            "a Unix socket as nginx writes it", "[127.0.0.1:9000]", "[▶'unix:/run/app.sock:']",
+            "`unix:/run/app.sock:` has no absolute path of a socket", suggestion: "unix:/run/app.sock"),
+        BrokenFile(
+            "a Unix socket as HAProxy writes it", "[127.0.0.1:9000]", "[▶unix@/run/app.sock]",
+            "`unix@/run/app.sock` is no address", suggestion: "unix:/run/app.sock"),
+        BrokenFile(
+            "a Unix socket as a URL", "[127.0.0.1:9000]", "[▶unix:///run/app.sock]",
+            "`unix:///run/app.sock` has no absolute path of a socket", suggestion: "unix:/run/app.sock"),
+        BrokenFile(
+            "the path of a Unix socket alone", "[127.0.0.1:9000]", "[▶/run/app.sock]", "`/run/app.sock` is no address",
+            suggestion: "unix:/run/app.sock"),
+        BrokenFile(
+            "a Unix socket in an unknown folder", "[127.0.0.1:9000]", "[▶unix:app.sock]",
+            "`unix:app.sock` has no absolute path of a socket"),
+        BrokenFile(
+            "a folder for a Unix socket", "[127.0.0.1:9000]", "[▶unix:/run/app/]",
+            "`unix:/run/app/` has no absolute path of a socket"),
+        BrokenFile(
+            "a Unix socket with a path that no system takes", "[127.0.0.1:9000]",
+            "[▶unix:/\(String(repeating: "a", count: 107))]", "the path of a socket has at most 107 bytes"),
+        BrokenFile(
+            "a Unix socket twice", "[127.0.0.1:9000]", "[unix:/run/app.sock, ▶unix:/run/app.sock]",
+            "`unix:/run/app.sock`"),
+        BrokenFile(
+            "TLS over a Unix socket, without a name",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [▶unix:/run/app.sock]\n    tls: { authorities: ca.pem }\n",
+            "the certificate of a Unix socket's server has no name to be compared with"),
+        BrokenFile(
             "TLS and plaintext at once",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem }\n    plaintext: ▶accepted\n",

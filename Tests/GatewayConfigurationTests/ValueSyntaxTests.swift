@@ -90,6 +90,8 @@ struct ValueSyntaxTests {
         ])
     func addresses(text: String, description: String, isLiteral: Bool, isLoopback: Bool) throws {
         let address = try ServerAddress.parse(text)
+        #expect(try ServerAddress.parseServer(text) == address)
+        #expect(address.socketPath == nil)
         #expect(address.description == description)
         #expect(address.isLiteral == isLiteral)
         #expect(address.isLoopback == isLoopback)
@@ -104,6 +106,21 @@ struct ValueSyntaxTests {
         ])
     func noAddresses(text: String) {
         #expect(throws: InvalidValue.self) { try ServerAddress.parse(text) }
+        #expect(throws: InvalidValue.self) { try ServerAddress.parseServer(text) }
+    }
+
+    @Test("a Unix socket is a server's address, and no listener's")
+    func sockets() throws {
+        let longest = "/" + String(repeating: "a", count: 106)
+        for path in ["/run/app.sock", "/a b", longest] {
+            let address = try ServerAddress.parseServer("unix:\(path)")
+            #expect(address.socketPath == path && address.description == "unix:\(path)")
+            #expect(address.isLiteral && address.isLoopback)
+            #expect(throws: InvalidValue.self) { try ServerAddress.parse("unix:\(path)") }
+        }
+        for path in ["", "a", "/", "//a", "/a\u{7f}", "/a\n", "\(longest)a", "/a:"] {
+            #expect(throws: InvalidValue.self) { try ServerAddress.parseServer("unix:\(path)") }
+        }
     }
 
     @Test(

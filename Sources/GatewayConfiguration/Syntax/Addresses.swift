@@ -1,14 +1,18 @@
 internal import Glibc
 
-/// A host and a port of a listener or of an upstream's server.
+/// A host and a port of a listener or of an upstream's server, or the server's Unix socket.
 public struct ServerAddress: Hashable, Sendable {
-    /// A DNS name in lower case, or a literal address in canonical form, IPv6 without brackets.
+    /// A DNS name in lower case, or a literal address in canonical form, IPv6 without brackets. `localhost` for a Unix
+    /// socket.
     public let host: String
+    /// 0 for a Unix socket.
     public let port: UInt16
     /// Whether the host is an address, which needs no resolution.
     public let isLiteral: Bool
-    /// Whether traffic to the host stays on the machine: 127.0.0.0/8, ::1, `localhost`.
+    /// Whether traffic to the host stays on the machine: 127.0.0.0/8, ::1, `localhost`, a Unix socket.
     public let isLoopback: Bool
+    /// The absolute path of a Unix socket. Nil for others.
+    public let socketPath: String?
 
     /// A regular expression that every address matches.
     static let pattern = "^([^:]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
@@ -56,6 +60,36 @@ public struct ServerAddress: Hashable, Sendable {
         return ServerAddress(host: name, port: port, isLiteral: false, isLoopback: name == "localhost")
     }
 
+    /// A regular expression that every address of a server matches.
+    static let serverPattern = "^(unix:/.+|([^:]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4})$"
+
+    /// Parses an address as `parse` does, or `unix:/run/records.sock`.
+    static func parseServer(_ text: String) throws(InvalidValue) -> ServerAddress {
+        guard !text.hasPrefix("unix:") else { return try parseSocket(text) }
+        if text.hasPrefix("/") || text.hasPrefix("unix@") {
+            throw InvalidValue(
+                "\(Printable.quoted(text)) is no address",
+                suggestion: "unix:\(text.hasPrefix("/") ? text : String(text.dropFirst(5)))")
+        }
+        return try parse(text)
+    }
+
+    private static func parseSocket(_ text: String) throws(InvalidValue) -> ServerAddress {
+        let path = String(text.dropFirst("unix:".count))
+        guard path.hasPrefix("/"), !path.hasPrefix("//"), !path.hasSuffix("/"), !path.hasSuffix(":") else {
+            let trimmed = path.drop { $0 == "/" }
+            let isURL = path.hasPrefix("//") && !trimmed.isEmpty
+            throw InvalidValue(
+                "\(Printable.quoted(text)) has no absolute path of a socket",
+                suggestion: isURL ? "unix:/\(trimmed)" : path.hasSuffix(":") ? String(text.dropLast()) : nil)
+        }
+        // One byte of `sun_path` is for the NUL at its end (unix(7)).
+        guard path.utf8.count <= 107, path.utf8.allSatisfy({ $0 > 0x1f && $0 != 0x7f }) else {
+            throw InvalidValue("the path of a socket has at most 107 bytes, and no control characters")
+        }
+        return ServerAddress(host: "localhost", port: 0, isLiteral: true, isLoopback: true, socketPath: path)
+    }
+
     /// Parses an address without a name. A listener must not depend on a resolver.
     static func parseLiteral(_ text: String) throws(InvalidValue) -> ServerAddress {
         let address = try parse(text)
@@ -71,11 +105,12 @@ public struct ServerAddress: Hashable, Sendable {
         self.init(host: literal.text, port: port, isLiteral: true, isLoopback: literal.isLoopback)
     }
 
-    private init(host: String, port: UInt16, isLiteral: Bool, isLoopback: Bool) {
+    private init(host: String, port: UInt16, isLiteral: Bool, isLoopback: Bool, socketPath: String? = nil) {
         self.host = host
         self.port = port
         self.isLiteral = isLiteral
         self.isLoopback = isLoopback
+        self.socketPath = socketPath
     }
 }
 
@@ -99,7 +134,10 @@ extension ServerAddress {
 
 extension ServerAddress: CustomStringConvertible {
     /// The notation of the conf file.
-    public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    public var description: String {
+        if let socketPath { return "unix:\(socketPath)" }
+        return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
 }
 
 /// A literal IPv4 or IPv6 address in canonical form.

@@ -3,8 +3,8 @@ public struct UpstreamConfiguration: Equatable, ConfigurationSection {
     @Setting(
         required: .distinct(
             .text(
-                "an address or name and a port, for example 127.0.0.1:9000", matching: ServerAddress.pattern,
-                ServerAddress.parse),
+                "an address or name and a port, or a socket, for example 127.0.0.1:9000 or unix:/run/app.sock",
+                matching: ServerAddress.serverPattern, ServerAddress.parseServer),
             minimum: 1, maximum: 64),
         "The servers of the service; requests are distributed over all of them.")
     public var servers: [ServerAddress]
@@ -108,6 +108,7 @@ extension UpstreamConfiguration {
         for (server, item) in zip(_servers.value ?? [], item["servers"]?.elements ?? []) {
             reading.mention(.server(server.description), at: item.place)
         }
+        checkSocketNames(item, reading)
         if let servers = _servers.value, let ejection = _ejection.value { Self.check(ejection, servers, item, reading) }
         checkShare("idle_connections", _idleConnections.value, _idleConnections.place, reading)
         checkShare(
@@ -141,6 +142,16 @@ extension UpstreamConfiguration {
             item["ejection"]?.place(of: "minimum_servers") ?? item.place,
             "`minimum_servers` (\(ejection.minimumServers)) is more than the number of servers (\(servers.count))",
             expected: "`minimum_servers` of at most \(servers.count)")
+    }
+
+    /// Refuses TLS over a Unix socket without a name: there is none that its certificate could have.
+    private func checkSocketNames(_ item: Item, _ reading: Reading) {
+        guard let tls = _tls.value.flatMap(\.self), tls.serverName == nil else { return }
+        let items = item["servers"]?.elements ?? []
+        guard let (_, item) = zip(_servers.value ?? [], items).first(where: { $0.0.socketPath != nil }) else { return }
+        reading.refuse(
+            item.place, "the certificate of a Unix socket's server has no name to be compared with",
+            expected: "`server_name` in `tls`, or a Unix socket without `tls`")
     }
 
     /// Refuses plaintext to another machine without an explicit statement. Patients' data must not be sent unencrypted
@@ -211,6 +222,8 @@ extension UpstreamConfiguration {
 /// operator or a phone, or loop. Names are checked when they are resolved.
 struct OwnAddresses {
     private let listeners: [(address: ServerAddress, purpose: String)]
+    /// The path of the administration's socket.
+    private let socketPath: String?
 
     init(
         _ listeners: [ListenerConfiguration], _ enrolment: EnrolmentConfiguration?,
@@ -220,6 +233,7 @@ struct OwnAddresses {
             listeners.map { ($0.address, "a listener of the gateway itself") }
             + [enrolment].compactMap(\.self).map { ($0.address, "the listener of enrolment") }
             + (administration?.listeners ?? []).map { ($0.address, "a listener of the administration") }
+        socketPath = administration?.socketPath
     }
 
     /// Checks the servers of all upstreams as they are written.
@@ -228,7 +242,7 @@ struct OwnAddresses {
     func check(in root: Item, _ reading: Reading) {
         for upstream in root["upstreams"]?.entries ?? [] {
             for item in upstream.value["servers"]?.elements ?? [] {
-                guard let text = item.text, let server = try? ServerAddress.parse(text) else { continue }
+                guard let text = item.text, let server = try? ServerAddress.parseServer(text) else { continue }
                 if let objection = objection(to: server) {
                     reading.refuse(item.place, "\(server) \(objection)", expected: "the address of a service")
                 }
@@ -237,6 +251,7 @@ struct OwnAddresses {
     }
 
     private func objection(to server: ServerAddress) -> String? {
+        if let path = server.socketPath { return path == socketPath ? "is the socket of the administration" : nil }
         // ::ffff:127.0.0.1 leads to 127.0.0.1.
         let literal = server.isLiteral ? IPLiteral(server.host)?.unmapped : nil
         if let literal {

@@ -59,6 +59,12 @@ extension UpstreamSettings.Server {
     ///
     /// - Parameter upstream: The upstream's name, for errors.
     init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
+        if let path = server.socketPath {
+            // Its length was checked.
+            guard let address = try? SocketAddress(unixPath: path) else { preconditionFailure("\(path) is too long") }
+            self.init(name: server.description, addresses: [address])
+            return
+        }
         // Both are the addresses of `localhost` (RFC 6761 section 6.3).
         let literals =
             if server.isLiteral {

@@ -36,7 +36,7 @@ final class HealthCheck: UpstreamCall {
         self.server = server
         self.rules = rules
         path = Array(rules.path.utf8)
-        host = Array((rules.host ?? pool.settings.servers[server].name).utf8)
+        host = Array((rules.host ?? pool.settings.servers[server].hostName).utf8)
         super.init()
         // The first check is immediate, but not within this initializer, which runs while the pool is being created.
         timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in

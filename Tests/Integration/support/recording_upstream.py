@@ -109,13 +109,19 @@ class Connection:
 
 
 class RecordingUpstream:
-    def __init__(self, tls=None, host="127.0.0.1", port=0):
-        """`tls`: the SSLContext of a service that speaks TLS; may be changed for connections to come."""
+    def __init__(self, tls=None, host="127.0.0.1", port=0, path=None):
+        """`tls`: the SSLContext of a service that speaks TLS; may be changed for connections to come. `path`: of a Unix socket."""
         self.tls = tls
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, port), backlog=256, family=family)
-        self.port = self.listener.getsockname()[1]
-        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        if path:
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(str(path))
+            self.listener.listen(256)
+            self.address = f"unix:{path}"
+        else:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self.listener = socket.create_server((host, port), backlog=256, family=family)
+            self.port = self.listener.getsockname()[1]
+            self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         # Why handshakes failed.
         self.refusals = []
         self.connections = []
