@@ -20,6 +20,8 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
     public let denial: String?
     public let fault: String?
     public let sentence: String?
+    /// The code of the denial against a request that its route only observed.
+    public let wouldDeny: String?
     /// A text for people. It may contain what a client sent.
     public let detail: String?
     /// The device's name in logs.
@@ -39,6 +41,7 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
         number: Int, time: String, event: String, client: String, route: String?, method: String?,
         `protocol`:
             String?, decision: String?, status: Int?, denial: String?, fault: String?, sentence: String?,
+        wouldDeny: String? = nil,
         detail:
             String?, device: String?, deviceNumber: Int64?, app: String?, upstream: String?, server: String?,
         durationUs: Int64?, traceID: String?, aborted: Bool?
@@ -55,6 +58,7 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
         self.denial = denial
         self.fault = fault
         self.sentence = sentence
+        self.wouldDeny = wouldDeny
         self.detail = detail
         self.device = device
         self.deviceNumber = deviceNumber
@@ -69,6 +73,7 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
     private enum CodingKeys: String, CodingKey {
         case number, time, event, client, route, method, `protocol`, decision, status, denial, fault, sentence
         case detail, device, app, upstream, server, aborted
+        case wouldDeny = "would_deny"
         case deviceNumber = "device_number"
         case durationUs = "duration_us"
         case traceID = "trace_id"

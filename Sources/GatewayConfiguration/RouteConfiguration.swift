@@ -22,6 +22,12 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     var methodList: [Method]
     @Setting(.choice, default: Requirement.standard.rawValue, "What a request must prove.")
     public var require: Requirement
+    /// Only where a device is required.
+    @Setting(
+        .text(EnforcedPercentage.expected, matching: EnforcedPercentage.pattern, EnforcedPercentage.parse),
+        default: "always",
+        "Whether requests that fail what the route requires are refused: always, for a share of devices, or never.")
+    public var enforce: EnforcedPercentage
     @Setting(key: "apps", .distinct(AppID.kind, minimum: 1), isIndependent: true, "The apps whose devices are allowed.")
     var namedApps: [AppID]?
     /// In lower case.
@@ -76,6 +82,13 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
                 expected: "GET among the `methods`, or no `websocket`")
             return false
         }
+        if let enforce = _enforce.value, enforce.percent < 100, let name = _name.value {
+            reading.warn(
+                _enforce.place,
+                "the route `\(name)` \(enforce.percent == 0 ? "observes only" : "is enforced on \(enforce) of devices"): "
+                    + "requests of the others are forwarded without a valid proof",
+                expected: "`enforce: always` as soon as `attestgate status` shows no others")
+        }
         return true
     }
 
@@ -84,7 +97,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     func hasEffect(_ key: String, at place: Place, _ reading: Reading) -> Bool {
         let least: Requirement
         switch key {
-        case "apps": least = .device
+        case "apps", "enforce": least = .device
         case "components", "body": least = .requestProof
         default: return true
         }
@@ -138,6 +151,36 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         /// Opens a tunnel if the service agrees.
         case allowed
     }
+}
+
+/// The share of devices on which a route is enforced.
+public struct EnforcedPercentage: Equatable, Sendable {
+    /// 0 for `observe`, 100 for `always`.
+    public let percent: Int
+
+    static let expected = "`always`, `observe`, or a share from 0% to 100%"
+    static let pattern = "^(always|observe|(0|[1-9][0-9]?|100)%)$"
+
+    static func parse(_ text: String) throws(InvalidValue) -> EnforcedPercentage {
+        switch text {
+        case "always": return EnforcedPercentage(percent: 100)
+        case "observe": return EnforcedPercentage(percent: 0)
+        default: break
+        }
+        let digits = text.hasSuffix("%") ? text.dropLast() : text[...]
+        let share = Decimal.parse(digits).flatMap { $0 <= 100 ? $0 : nil }
+        guard let percent = share, digits.count < text.count else {
+            throw InvalidValue(
+                "\(Printable.quoted(text)) is no share of devices",
+                suggestion: share.map { "\($0)%" } ?? Spelling.nearest(to: text, among: ["always", "observe"]))
+        }
+        return EnforcedPercentage(percent: percent)
+    }
+}
+
+extension EnforcedPercentage: CustomStringConvertible {
+    /// The notation of the conf file.
+    public var description: String { percent == 0 ? "observe" : percent == 100 ? "always" : "\(percent)%" }
 }
 
 extension RouteConfiguration.Requirement: Comparable {

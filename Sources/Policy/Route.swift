@@ -9,6 +9,9 @@ public struct Route: Sendable {
     public let prefix: [UInt8]
     public let methods: MethodSet
     public let requirement: Requirement
+    /// The percentage of devices on which the requirement is enforced: 0 to 100. Requests of the others are forwarded
+    /// without an identity if only an observable denial is against them.
+    public let enforcedPercent: Int
     /// The apps whose devices are permitted. Irrelevant if a certificate is sufficient.
     public let apps: AppSet
     /// Names of fields in lower case that a proof must cover, in addition to those of the protocol.
@@ -29,7 +32,8 @@ public struct Route: Sendable {
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
-        apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64,
+        enforcedPercent: Int = 100, apps: AppSet = .none, components: [String] = [], upstream: Int,
+        contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
         unusualNames: [String] = []
     ) {
@@ -38,6 +42,7 @@ public struct Route: Sendable {
         self.prefix = Array(prefix.utf8)
         self.methods = methods
         self.requirement = requirement
+        self.enforcedPercent = enforcedPercent
         self.apps = apps
         self.components = components
         self.upstream = upstream
@@ -47,6 +52,9 @@ public struct Route: Sendable {
         self.webSocket = webSocket
         self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
     }
+
+    /// Whether the requirement is not enforced on every device.
+    public var isObserved: Bool { enforcedPercent < 100 }
 
     /// Whether every field with an unusual name is one that the route admits.
     ///

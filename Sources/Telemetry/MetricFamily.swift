@@ -43,8 +43,8 @@ public struct MetricFamily: Sendable {
         samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(value)"))
     }
 
-    public mutating func add(seconds: Double, _ labels: Labels = [:]) {
-        samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(seconds)"))
+    public mutating func add(decimal value: Double, _ labels: Labels = [:]) {
+        samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(value)"))
     }
 
     /// Adds a histogram of times in seconds.

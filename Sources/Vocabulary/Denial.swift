@@ -362,6 +362,26 @@ extension Denial {
         }
     }
 
+    /// Whether a route that observes forwards the request all the same. Everything about proofs, counters, unbound
+    /// devices and versions is observable. Revoked and risky devices, another device than the certificate's, limits, an
+    /// unavailable registry and faults of the message never are.
+    public var isObservable: Bool {
+        switch self {
+        case .deviceUnknown, .osOutdated, .appRefused, .proofRequired, .proofMalformed, .challengeRequired, .proofStale,
+            .proofIncomplete, .proofInvalid, .bodyDigestMismatch, .counterReplayed, .counterLate:
+            true
+        case .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
+            .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
+            .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
+            .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
+            .requestTimeout, .rateLimited, .webSocketVersion, .misdirected, .routeUnknown, .methodRefused,
+            .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable,
+            .overloaded, .internalError, .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit,
+            .responseNotTaken:
+            false
+        }
+    }
+
     /// Whether the answer asks for a proof. Every 401 does, with `WWW-Authenticate` and `Accept-Signature`.
     public var asksForProof: Bool { status == 401 }
 

@@ -78,6 +78,12 @@ private enum StatusListing {
             [["UPSTREAM", "SERVER", "SPEAKS, STATE", "BUSY", "IDLE", "WAITING", "LAST FAILURE"]] + upstreams,
             [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
         ]
+        let observed = status.observedRoutes ?? []
+        if !observed.isEmpty {
+            tables.append(
+                [["ROUTE", "ENFORCE", "APP", "VERSION", "LAST HOUR", "LAST DAY", "WOULD BE REFUSED"]]
+                    + observed.map(row))
+        }
         if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
         return tables.map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
     }
@@ -100,6 +106,32 @@ private enum StatusListing {
             upstream.name, "", upstream.speaks ?? "", String(upstream.busy), String(upstream.idle),
             String(upstream.waiting), "",
         ]
+    }
+
+    private static func row(_ observed: StatusDocument.Observed) -> [String] {
+        [
+            observed.route, observed.enforce, observed.app ?? "none", observed.version ?? "",
+            text(of: observed.lastHour),
+            text(of: observed.lastDay), reasons(of: observed.lastDay),
+        ]
+    }
+
+    /// The number of requests, and the share that enforcement forwards: `1200, 97.5 %`.
+    private static func text(of span: StatusDocument.Observed.Span) -> String {
+        guard span.requests > 0 else { return "0" }
+        return "\(span.requests), \(permille(span.passed, span.requests)) %"
+    }
+
+    private static func reasons(of span: StatusDocument.Observed.Span) -> String {
+        span.denials.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            .map { "\($0.key) \(permille($0.value, span.requests)) %" }.joined(separator: ", ")
+    }
+
+    /// A share in percent with one digit after the point, rounded down: 100.0 is all.
+    private static func permille(_ part: UInt64, _ whole: UInt64) -> String {
+        let share = part.multipliedFullWidth(by: 1000)
+        let permille = whole > 0 ? whole.dividingFullWidth(share).quotient : 0
+        return "\(permille / 10).\(permille % 10)"
     }
 
     private static func row(_ server: StatusDocument.Server) -> [String] {

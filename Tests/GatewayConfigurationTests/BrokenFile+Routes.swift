@@ -10,6 +10,25 @@ extension BrokenFile {
             "`Records` is not a name",
             suggestion: "records"),
         BrokenFile(
+            attested: "a share without its sign", "require: request-proof", "require: request-proof\n    enforce: ▶25",
+            "`25` is no share of devices", suggestion: "25%"),
+        BrokenFile(
+            attested: "a share above all", "require: request-proof", "require: request-proof\n    enforce: ▶101%",
+            "`101%` is no share of devices"),
+        BrokenFile(
+            attested: "a share as a fraction", "require: request-proof", "require: request-proof\n    enforce: ▶0.25",
+            "`0.25` is no share of devices"),
+        BrokenFile(
+            attested: "a misspelt mode of enforcement", "require: request-proof",
+            "require: request-proof\n    enforce: ▶observed",
+            "`observed` is no share of devices", suggestion: "observe"),
+        BrokenFile(
+            attested: "a list of shares", "require: request-proof", "require: request-proof\n    enforce: ▶[25%]",
+            "found a list"),
+        BrokenFile(
+            "enforcement where a certificate is enough", "require: certificate",
+            "require: certificate\n    enforce: ▶observe", "`enforce` has no effect with `require: certificate`"),
+        BrokenFile(
             "a host in capitals",
             "host: localhost",
             "host: ▶Localhost",

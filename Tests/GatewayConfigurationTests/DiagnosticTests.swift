@@ -12,7 +12,7 @@ struct DiagnosticTests {
                 conf/attestgate.yaml:17:5: error: unknown key `methds`
                    17 |     methds: [GET]
                       |     ^~~~~~
-                  expected one of: name, host, path, methods, require, apps, components, upstream, \
+                  expected one of: name, host, path, methods, require, enforce, apps, components, upstream, \
                 content_limit, content_idle, body, websocket, unusual_headers, rate
                   did you mean `methods`?
                 """)

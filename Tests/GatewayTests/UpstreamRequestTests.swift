@@ -12,7 +12,7 @@ struct UpstreamRequestTests {
     private static let traceLine = "traceparent: 00-00000000000000010000000000000002-0000000000000003-01\r\n"
 
     private func rewrite(
-        _ text: String, trace: TraceContext = trace, hasOnlyProof: Bool = false
+        _ text: String, trace: TraceContext = trace, hasOnlyProof: Bool = false, verdict: RouteVerdict? = nil
     ) throws -> (isWritten: Bool, text: String) {
         let bytes = Array(text.utf8)
         var parser = RequestHeadParser(limits: .standard)
@@ -29,9 +29,22 @@ struct UpstreamRequestTests {
         ) {
             request.appendFields(
                 of: head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8), trace: trace,
-                device: nil, hasOnlyProof: hasOnlyProof, to: &$0)
+                device: nil, verdict: verdict, hasOnlyProof: hasOnlyProof, to: &$0)
         }
         return (!output.overflowed, String(decoding: output.copy(), as: UTF8.self))
+    }
+
+    @Test("a service learns the verdict of a route that observes, and no client can claim one")
+    func verdicts() throws {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nAttest-Verdict: pass\r\nattest-verdict: pass\r\n\r\n"
+        for (verdict, line) in [
+            (nil, nil), (.pass, "Attest-Verdict: pass\r\n"),
+            (.wouldDeny(.proofRequired), "Attest-Verdict: would-deny;code=proof_required\r\n"),
+        ] as [(RouteVerdict?, String?)] {
+            let written = try rewrite(text, verdict: verdict).text
+            #expect(written.lowercased().ranges(of: "attest-verdict").count == (line == nil ? 0 : 1))
+            if let line { #expect(written.contains(line)) }
+        }
     }
 
     @Test("the request is in canonical form: Host first, hop-by-hop fields removed, ours added")

@@ -4,7 +4,7 @@ import pytest
 
 from support import gateway as gateways, ocsp
 from support.attested import Attested
-from support.client import Client
+from support.client import Client, get
 from support.denials import NothingForwarded
 from support.exposition import scrape
 from support.gateway import BRIEF, Gateway
@@ -133,7 +133,8 @@ def start_attested(pki, own_upstream, tmp_path):
 def every_metric(start_attested, pki, tmp_path):
     """A scrape of a gateway that is configured so that no metric and no label is absent."""
     crls = [pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root)]
-    gateway = start_attested(clients={"crls": list(map(str, crls))}).gateway
+    attested = start_attested(clients={"crls": list(map(str, crls))})
+    gateway = attested.gateway
     stapled = ocsp.Stapled(tmp_path, pki)
     stapled.write()
     listener = gateway.conf["listeners"][0]
@@ -141,8 +142,11 @@ def every_metric(start_attested, pki, tmp_path):
     listener["hosts"] = [{"names": ["host.example"], "tls": listener["tls"].copy(), "clients": listener["clients"].copy()}]
     gateway.conf["tracing"] = {"endpoint": "http://127.0.0.1:9"}
     gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
+    gateway.conf["routes"][0]["enforce"] = "observe"
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/")).status == 200
     return scrape(gateway)
 
 

@@ -32,12 +32,15 @@ private enum DenialPage {
             "*Retry* says whether the same request may be sent again. `safe`: no complete request reached the",
             "service, though a part of streamed content may have. `unknown`: the service may have acted, so",
             "repeat only idempotent requests.", "",
-            "| code | answer | gRPC | whose fault | retry | meaning |", "| -- | -- | -- | -- | -- | -- |",
+            "*Observed*: a route with `enforce: observe` or a share [lets such requests pass](adoption/rollout.md).",
+            "",
+            "| code | answer | gRPC | whose fault | retry | observed | meaning |",
+            "| -- | -- | -- | -- | -- | -- | -- |",
         ]
         for denial in Denial.allCases {
             let row = denial.row
             lines.append(
-                "| `\(row.code)` | \(answer(row.answer)) | \(denial.grpcStatus?.name ?? "") | \(row.fault.rawValue) | \(row.retry.rawValue) | \(row.sentence) |"
+                "| `\(row.code)` | \(answer(row.answer)) | \(denial.grpcStatus?.name ?? "") | \(row.fault.rawValue) | \(row.retry.rawValue) | \(denial.isObservable ? "yes" : "") | \(row.sentence) |"
             )
         }
         return lines.joined(separator: "\n") + "\n"

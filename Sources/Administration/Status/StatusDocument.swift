@@ -252,6 +252,48 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// Requests of a route that is not enforced on every device.
+    public struct Observed: Codable, Equatable, Sendable {
+        public struct Span: Codable, Equatable, Sendable {
+            public let requests: UInt64
+            /// Those that enforcement forwards, too.
+            public let passed: UInt64
+            /// The others, by the code of the denial that is or would be theirs.
+            public let denials: [String: UInt64]
+
+            public init(requests: UInt64, passed: UInt64, denials: [String: UInt64]) {
+                self.requests = requests
+                self.passed = passed
+                self.denials = denials
+            }
+        }
+
+        public let route: String
+        /// The setting, such as `observe` or `25%`.
+        public let enforce: String
+        /// The app of the certificate's device. Nil if there is none.
+        public let app: String?
+        /// The first product of User-Agent, the client's word. Nil if there is none.
+        public let version: String?
+        public let lastHour: Span
+        public let lastDay: Span
+
+        public init(route: String, enforce: String, app: String?, version: String?, lastHour: Span, lastDay: Span) {
+            self.route = route
+            self.enforce = enforce
+            self.app = app
+            self.version = version
+            self.lastHour = lastHour
+            self.lastDay = lastDay
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case route, enforce, app, version
+            case lastHour = "last_hour"
+            case lastDay = "last_day"
+        }
+    }
+
     public struct App: Codable, Equatable, Sendable {
         public let id: String
         public let environment: String
@@ -341,6 +383,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let revocationLists: [Statement]
     public let ocspResponses: [Statement]
     public let apps: [App]
+    /// Routes that are not enforced on every device, by route, app and version. Nil if there are none.
+    public let observedRoutes: [Observed]?
     /// The state of the registry. Nil if there is none.
     public let registry: Registry?
 
@@ -349,7 +393,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         failedUpgrade: Failure? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
         hosts: [Host] = [], enrolment: Enrolment?,
         upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
-        apps: [App], registry: Registry?
+        apps: [App], observedRoutes: [Observed]? = nil, registry: Registry?
     ) {
         self.version = version
         self.process = process
@@ -368,12 +412,14 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.revocationLists = revocationLists
         self.ocspResponses = ocspResponses
         self.apps = apps
+        self.observedRoutes = observedRoutes
         self.registry = registry
     }
 
     private enum CodingKeys: String, CodingKey {
         case version, process, obstacles, generation, workers, listeners, protocols, hosts, enrolment, upstreams
         case certificates, apps, registry
+        case observedRoutes = "observed_routes"
         case startedAt = "started_at"
         case lastReload = "last_reload"
         case failedUpgrade = "failed_upgrade"

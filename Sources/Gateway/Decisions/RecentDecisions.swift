@@ -83,6 +83,8 @@ package struct RecentDecision: Sendable {
     /// 0 if nothing was answered.
     package let status: UInt16
     package let denial: Denial?
+    /// The denial against a request that its route only observed.
+    package let wouldDeny: Denial?
     /// Text for operators; it may contain what a client sent.
     package let detail: String?
     private let label: DeviceLabel?
@@ -115,6 +117,7 @@ package struct RecentDecision: Sendable {
         decision = entry.decision
         status = entry.status
         denial = entry.denial
+        wouldDeny = entry.wouldDeny
         detail = entry.detail
         label = entry.device
         self.deviceNumber = deviceNumber

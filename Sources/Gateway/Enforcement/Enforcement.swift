@@ -49,6 +49,8 @@ package final class Enforcement {
     private let budget: ContentBudget
     /// By route, in the order of the table.
     private let coverages: [Coverage]
+    /// By route. Nil where it is enforced on all devices.
+    private let shares: [EnforcedShare?]
     /// By upstream.
     private let pseudonymKeys: [AuthenticationKey]
     private let logNames: DeviceLogNames
@@ -59,7 +61,7 @@ package final class Enforcement {
     private let watch: LoopTimer
 
     /// A device may hold one part in so many of `heldContent`, or the content of one request.
-    private static let shares = 16
+    private static let budgetShares = 16
 
     /// The timeout for an answer of the registry.
     private static let patience = TimeSpan.seconds(5)
@@ -76,9 +78,15 @@ package final class Enforcement {
         self.pool = pool
         let holding = routes.routes.filter { $0.requirement == .requestProof && $0.body == .collected }
         let largest = holding.map { Int(clamping: $0.contentLimit) }.max() ?? 0
-        budget = ContentBudget(limit: settings.heldContent, share: max(settings.heldContent / Self.shares, largest))
+        budget = ContentBudget(
+            limit: settings.heldContent, share: max(settings.heldContent / Self.budgetShares, largest))
         apps = try AdmittedApps(settings.apps, registry, library)
         coverages = routes.routes.map { Coverage(demanding: $0.components.compactMap { FieldComponent($0) }) }
+        shares = try routes.routes.map { route throws(CryptographyError) in
+            guard route.requirement != .certificate, route.isObserved else { return nil }
+            return EnforcedShare(
+                try settings.secrets.shareKey(ofRoute: route.name, library), percent: route.enforcedPercent)
+        }
         pseudonymKeys = try upstreams.map { name throws(CryptographyError) in
             try settings.secrets.pseudonymKey(ofUpstream: name, library)
         }
@@ -179,6 +187,19 @@ package final class Enforcement {
                     minimumSystem: self.apps[place].extensions.minimumSystem)
             }
         }
+    }
+
+    /// Whether the route observes some devices.
+    func isObserved(_ route: Int) -> Bool { shares[route] != nil }
+
+    /// Returns whether the route is enforced on the sender.
+    ///
+    /// - Parameters:
+    ///   - device: The device of the certificate. Nil if there is none.
+    ///   - key: The certificate's key. Nil if it is not on P-256.
+    func isEnforced(_ route: Int, on device: DeviceSnapshot?, _ key: KeyID?) -> Bool {
+        guard let share = shares[route] else { return true }
+        return device.map { share.includes($0.hardwareKey) } ?? false || key.map(share.includes) ?? false
     }
 
     /// Queues a request until its proof can be verified: `verificationDue` follows.

@@ -74,6 +74,11 @@ package struct GatewaySecrets: Sendable {
         try derivedKey("attestgate attest-device \(name)", library)
     }
 
+    /// Returns the key by which a route chooses the devices on which it is enforced.
+    func shareKey(ofRoute name: String, _ library: LibraryContext) throws(CryptographyError) -> AuthenticationKey {
+        try derivedKey("attestgate enforced-share \(name)", library)
+    }
+
     /// Returns the names of devices in logs.
     package func logNames(_ library: LibraryContext) throws(CryptographyError) -> DeviceLogNames {
         let key = try logSecret(library)

@@ -12,8 +12,9 @@ final class ProvenContent {
     /// One of these two is set.
     private var collected: CollectedContent?
     private var streamed: StreamedContent?
-    /// Whether all content has arrived and the digest matches.
-    private(set) var isVerified = false
+    /// Whether the content may be forwarded to its end: all of it has arrived and the digest matches, or the route only
+    /// observes.
+    private(set) var isReleased = false
 
     init(_ digests: consuming ContentDigests, _ collected: consuming CollectedContent) {
         self.digests = digests
@@ -66,15 +67,21 @@ final class ProvenContent {
     ///
     /// - Returns: Whether it matches the proof.
     func verify() throws(CryptographyError) -> Bool {
-        isVerified = try digests.match()
-        return isVerified
+        isReleased = try digests.match()
+        return isReleased
     }
+
+    /// Lets content pass whose digest does not match.
+    func pass() { isReleased = true }
+
+    /// Lets collected content pass. Streamed content is not complete yet.
+    func passCollected() { if collected != nil { isReleased = true } }
 
     /// Forwards what was held back, and then the end of the message, as far as there is room.
     ///
     /// - Returns: Whether that was all.
     func release(into sink: some ContentSink) -> Bool {
-        guard isVerified else { return false }
+        guard isReleased else { return false }
         return collected?.release(into: sink) ?? streamed?.release(into: sink) ?? false
     }
 }

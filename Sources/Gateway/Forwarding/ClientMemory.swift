@@ -21,6 +21,8 @@ final class ClientMemory: ConnectionMemory {
     let isSelfSigned: Bool
     /// The client for shares of upstreams.
     private(set) lazy var key = connection.clientKey ?? 0
+    /// What the client calls itself, for tables of observed routes: of the connection's first request there.
+    var version: String?
     /// The name in logs of the connection's device, which rarely changes.
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// The pseudonym of that device for the last upstream.

@@ -198,6 +198,11 @@ final class ForwardingExchange: Exchange {
         gateway.requestEnded(
             request.decision.route, version, request.outcome, request.isRefused ? request.refusal?.denial : nil, counted
         )
+        if let route = request.decision.route, gateway.routes.routes[route].isObserved {
+            gateway.observedRequestEnded(
+                route, request.decision.deviceOfCertificate, client.version ?? "",
+                observed: request.decision.observed?.denial, request.refusal?.denial)
+        }
         if let log = gateway.log { record(in: log) }
         if request.trace.isRecorded, let spans = gateway.spans { record(in: spans) }
         noteDecision(in: gateway.recent)
@@ -257,10 +262,11 @@ extension ForwardingExchange {
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
-            forwarded: client.forwarded, trace: request.trace, device: fields, hasOnlyProof: hasOnlyProof, key: key,
+            forwarded: client.forwarded, trace: request.trace, device: fields, verdict: verdict(route),
+            hasOnlyProof: hasOnlyProof, key: key,
             to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
-        if isContentVerified {
+        if isContentReleased {
             release(to: carrier)
         } else if !head.framing.hasContent {
             carrier.send(isComplete: true)
@@ -269,7 +275,13 @@ extension ForwardingExchange {
         }
     }
 
-    private func noteForwarding() { request.outcome = provenContent?.isVerified == false ? .partial : .forwarded }
+    /// What the service learns of the decision, on a route that observes some devices.
+    private func verdict(_ route: Int) -> RouteVerdict? {
+        guard gateway.routes.routes[route].isObserved else { return nil }
+        return request.decision.observed.map { .wouldDeny($0.denial) } ?? .pass
+    }
+
+    private func noteForwarding() { request.outcome = provenContent?.isReleased == false ? .partial : .forwarded }
 
     /// Records a request that ends while it waits for a connection that was begun for it. With HTTP/1.1 the request
     /// is written meanwhile, with HTTP/2 it waits for the server's SETTINGS; the log makes no difference.
@@ -289,8 +301,8 @@ extension ForwardingExchange {
         if request.isComplete { contentComplete() } else { contentWanted() }
     }
 
-    /// Whether all content has arrived and its digest matches. Never without a proof.
-    private var isContentVerified: Bool { provenContent?.isVerified == true }
+    /// Whether content that was held back may be forwarded to its end. Never without a proof.
+    private var isContentReleased: Bool { provenContent?.isReleased == true }
 
     /// Returns the fields about the device, where the route requires one.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
@@ -339,10 +351,14 @@ extension ForwardingExchange {
     /// Ends the request after all content was forwarded, except what was held back.
     func finishRequest() {
         // An upstream that has answered already gets no more; its request stays incomplete.
-        guard !isContentVerified, framing.hasContent, let carrier = call.carrier else { return }
-        if request.decision.requiresProof {
+        guard !isContentReleased, framing.hasContent, let carrier = call.carrier else { return }
+        if let provenContent {
             guard let isMatch = matchContent() else { return }
-            guard isMatch else { return deny(.bodyDigestMismatch) }
+            if !isMatch {
+                let refusal = Refusal(.bodyDigestMismatch)
+                guard request.decision.observed != nil || observes(refusal) else { return deny(refusal) }
+                provenContent.pass()
+            }
             request.outcome = .forwarded
             return release(to: carrier)
         }
@@ -352,7 +368,7 @@ extension ForwardingExchange {
     }
 
     func requestSpaceAvailable() {
-        if isContentVerified, let carrier = call.carrier {
+        if isContentReleased, let carrier = call.carrier {
             release(to: carrier)
         } else if case .forwarding(isEndDue: true) = request.stage {
             finishRequest()
@@ -420,7 +436,12 @@ extension ForwardingExchange {
 
     /// Appends a new challenge before the client's one expires.
     func appendDueChallenge(to output: inout ByteBuffer) {
-        guard request.decision.requiresProof, request.decision.proof?.isChallengeAging == true else { return }
+        // A request that passes without a proof gets what its denial would have had.
+        guard
+            request.decision.requiresProof
+                ? request.decision.proof?.isChallengeAging == true
+                : request.decision.observed?.denial.asksForProof == true
+        else { return }
         gateway.enforcement?.appendAcceptSignature(
             to: &output, for: head, route: request.decision.route, device: request.decision.deviceOfCertificate)
     }

@@ -214,6 +214,24 @@ package final class GatewayApplication: Application {
             route: route.map { routePlaces[$0] } ?? 0, version, decision, denial, timings)
     }
 
+    /// Counts a completed request of a route that observes some devices.
+    ///
+    /// - Parameters:
+    ///   - device: The device of the certificate.
+    ///   - version: What the client calls itself.
+    ///   - observed: The denial against it, if it passed all the same.
+    ///   - denial: Its own.
+    func observedRequestEnded(
+        _ route: Int, _ device: DeviceSnapshot?, _ version: String, observed: Denial?, _ denial: Denial?
+    ) {
+        let place = device.flatMap { device in enforcement?.apps.place(of: device.app) }
+        let app = place.flatMap { place in enforcement.map { String(decoding: $0.apps[place].id, as: UTF8.self) } }
+        metrics.counts.observedRequestEnded(
+            route: routePlaces[route],
+            ObservedRequests.Key(route: routes.routes[route].name, app: app ?? "", version: version),
+            observed: observed, denial)
+    }
+
     func rateExceeded(_ scope: RateScope) { metrics.counts.rateLimited(scope) }
 
     func upstreamAnswered(_ route: Int?) {
@@ -412,7 +430,8 @@ extension Route {
         Route(
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
-            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
+            enforcedPercent: enforcedPercent, apps: apps.unshared,
+            components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
             webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) })
     }

@@ -23,12 +23,22 @@ extension ForwardingExchange {
         if let route = request.decision.route, let idle = gateway.routes.routes[route].contentIdle, framing.hasContent {
             allowContentPauses(of: .milliseconds(idle))
         }
+        noteVersion(head)
         perform(step)
+    }
+
+    /// Notes what the client calls itself, if the route observes some devices.
+    private func noteVersion(_ head: RequestHead) {
+        guard let route = request.decision.route, gateway.routes.routes[route].isObserved,
+            client.version == nil
+        else { return }
+        let field = head.fields.first { $0.name == .userAgent }
+        client.version = field.map { ClientVersion.text(of: $0.valueRange.of(headBytes.readable)) } ?? ""
     }
 
     private func perform(_ step: Step) {
         switch step {
-        case .refuse(let refusal): deny(refusal)
+        case .refuse(let refusal): if let step = observe(refusal) { perform(step) } else { deny(refusal) }
         case .challenge: answerChallenge()
         case .lookUp:
             guard let enforcement = gateway.enforcement else { return deny(.internalError) }
@@ -46,9 +56,21 @@ extension ForwardingExchange {
         case .collect: holdContent(isStreamed: false)
         case .stream: holdContent(isStreamed: true)
         case .spend: spend()
-        case .forward: forward()
+        case .forward:
+            if request.decision.observed != nil { provenContent?.passCollected() }
+            forward()
         }
     }
+
+    /// Lets a request pass that is about to be refused, if its route only observes it.
+    ///
+    /// - Returns: What to do next. Nil if it is refused.
+    private func observe(_ refusal: Refusal) -> Step? {
+        request.decision.observe(refusal, client.keyID, gateway, now: connection.loop.now)
+    }
+
+    /// Returns whether the request continues although it is about to be refused.
+    func observes(_ refusal: Refusal) -> Bool { observe(refusal) != nil }
 
     // MARK: - The registry
 
@@ -149,7 +171,7 @@ extension ForwardingExchange {
     }
 
     func collect(_ bytes: Span<UInt8>) -> Int {
-        if let refusal = request.decision.staleness(connection.loop.now) {
+        if let refusal = request.decision.staleness(connection.loop.now), !observes(refusal) {
             deny(refusal)
         } else if request.decision.isTooMuch(requestBytes + UInt64(bytes.count), gateway) {
             deny(.contentTooLarge)
@@ -187,12 +209,12 @@ extension ForwardingExchange {
     // MARK: - The counter
 
     private func spend() {
-        if let refusal = request.decision.staleness(connection.loop.now) { return deny(refusal) }
+        if let refusal = request.decision.staleness(connection.loop.now) { return perform(.refuse(refusal)) }
         guard let enforcement = gateway.enforcement, let proof = request.decision.proof,
             let device = request.decision.device
         else { return }
         switch enforcement.spend(proof, of: device, app: request.decision.app, for: self) {
-        case .failure(let refusal): deny(refusal)
+        case .failure(let refusal): perform(.refuse(refusal))
         case .success(let token):
             request.stage = .committing(waiting: token)
             request.phaseBegan = .now

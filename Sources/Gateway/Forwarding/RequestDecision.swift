@@ -35,6 +35,9 @@ internal import Vocabulary
 /// (`counter(_:)` returns `forward` for a committed value only). With `body: stream`, content follows the counter, and
 /// its last byte waits for the digest.
 ///
+/// A route that observes lets a request pass which only an observable denial is against (`observe`): from then on it is
+/// one of its certificate alone.
+///
 /// Not copyable, because it is large: a question about it would otherwise copy all of it.
 struct RequestDecision: ~Copyable {
     /// What to do next.
@@ -77,9 +80,11 @@ struct RequestDecision: ~Copyable {
     private(set) var isJudged = false
     /// Index into the gateway's routes; nil for the challenge endpoint, and until it is known.
     private(set) var route: Int?
-    /// The requirement of the route; that of the challenge endpoint is a certificate. Asked before `sender`, which is
-    /// large.
+    /// The requirement of the route; that of the challenge endpoint, and of a request that passes although a denial is
+    /// against it, is a certificate. Asked before `sender`, which is large.
     private(set) var requirement = Requirement.certificate
+    /// The first denial against a request that passes all the same.
+    private(set) var observed: Refusal?
     /// The WebSocket that the request asks for, on a route that permits it.
     private(set) var webSocket = WebSocketRequest.none
 
@@ -208,7 +213,10 @@ struct RequestDecision: ~Copyable {
         isJudged = true
         let apps = requirement == .certificate ? .none : route.map { gateway.routes.routes[$0].apps } ?? .none
         let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
-        if case .refused(let refusal) = access { return .refuse(refusal) }
+        if case .refused(let refusal) = access {
+            if case .found(let device) = lookup { sender = .certificate(device) }
+            return .refuse(refusal)
+        }
         guard case .found(let device) = lookup else {
             sender = .certificate(nil)
             return route == nil ? .challenge : .takePlace
@@ -276,6 +284,7 @@ struct RequestDecision: ~Copyable {
     ///
     /// - Parameter isMatch: Whether it matches the digest in the proof.
     func content(isMatch: Bool, now: Instant) -> Step {
+        guard requirement == .requestProof else { return .forward }
         guard isMatch else { return .refuse(Refusal(.bodyDigestMismatch)) }
         return staleness(now).map { .refuse($0) } ?? .spend
     }
@@ -302,6 +311,42 @@ struct RequestDecision: ~Copyable {
             return Refusal(.overloaded, "the queue of proofs to verify is full")
         }
         return Refusal(.storeUnavailable, "the registry did not answer in time")
+    }
+
+    // MARK: - Observation
+
+    /// Lets a request pass that is about to be refused, if its route only observes the sender. It becomes one of its
+    /// certificate alone: without identity, and its counter stays unspent if it is not spent yet.
+    ///
+    /// - Parameter key: The certificate's key.
+    /// - Returns: What to do next. Nil if the request is refused.
+    mutating func observe(_ refusal: Refusal, _ key: KeyID?, _ gateway: GatewayApplication, now: Instant) -> Step? {
+        guard refusal.denial.isObservable, requirement != .certificate, let route,
+            let enforcement = gateway.enforcement, enforcement.isObserved(route),
+            !enforcement.isEnforced(route, on: deviceOfCertificate, key)
+        else { return nil }
+        let device = deviceOfCertificate
+        switch sender {
+        case .proven:
+            pass(refusal, device)
+            return .forward
+        case .certificate:
+            // The refusal came before the device's rate was counted.
+            if let device, let excess = gateway.limiter?.excess(of: device.id, now: now) {
+                return .refuse(Refusal(excess))
+            }
+            pass(refusal, device)
+            return .takePlace
+        case .unknown, .introduced, .device, .verified:
+            pass(refusal, device)
+            return .takePlace
+        }
+    }
+
+    private mutating func pass(_ refusal: Refusal, _ device: DeviceSnapshot?) {
+        observed = refusal
+        requirement = .certificate
+        sender = .certificate(device)
     }
 
     // MARK: - What others need of it

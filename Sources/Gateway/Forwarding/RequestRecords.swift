@@ -47,6 +47,10 @@ extension ForwardingExchange {
             decision: request.outcome, status: status, denial: request.refusal?.denial, detail: request.refusal?.detail,
             device: request.isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes,
             responseBytes: responseBytes, timings: request.timings, isAborted: request.isAborted)
+        if let observed = request.decision.observed {
+            entry.wouldDeny = observed.denial
+            if entry.detail == nil { entry.detail = observed.detail }
+        }
         entry.isConnect = head.opensWebSocket
         entry.listener = connection.listener
         entry.host = client.host

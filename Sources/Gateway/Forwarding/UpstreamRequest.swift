@@ -5,6 +5,7 @@ internal import Registry
 internal import RequestProof
 internal import Telemetry
 internal import Upstream
+internal import Vocabulary
 
 /// Writes the head of the upstream request from the parsed one. No byte of the client's framing, and no unchecked
 /// field, is forwarded.
@@ -33,19 +34,21 @@ final class UpstreamRequest {
     ///   - forwarded: The start of the Forwarded field's value.
     ///   - trace: Continued from the client's, or begun here.
     ///   - device: The device, where the route requires one.
+    ///   - verdict: On a route that observes some devices.
     ///   - hasOnlyProof: Whether its signature fields contain only the proof.
     ///   - key: The key of a request for a WebSocket.
     /// - Returns: False if the head with the gateway's fields does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, hasOnlyProof: Bool, key: WebSocketKey?, to carrier: UpstreamCarrier
+        trace: TraceContext, device: DeviceFields?, verdict: RouteVerdict?, hasOnlyProof: Bool, key: WebSocketKey?,
+        to carrier: UpstreamCarrier
     ) -> Bool {
         carrier.writeHead(
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(
-                of: head, bytes, forwarded: forwarded, trace: trace, device: device, hasOnlyProof: hasOnlyProof,
-                to: &output)
+                of: head, bytes, forwarded: forwarded, trace: trace, device: device, verdict: verdict,
+                hasOnlyProof: hasOnlyProof, to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // TE concerns one connection only, so the gateway sends its own: gRPC services require it. Where trailers
             // are not forwarded, the field is omitted.
@@ -56,7 +59,7 @@ final class UpstreamRequest {
     /// Appends all fields except those of host, connection and framing.
     func appendFields(
         of head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], trace: TraceContext, device: DeviceFields?,
-        hasOnlyProof: Bool, to output: inout ByteBuffer
+        verdict: RouteVerdict?, hasOnlyProof: Bool, to output: inout ByteBuffer
     ) {
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -86,6 +89,7 @@ final class UpstreamRequest {
         output.append("\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
+        verdict?.append(to: &output)
     }
 
     /// Appends the signature fields without the proof; signatures of others are forwarded.
@@ -98,6 +102,22 @@ final class UpstreamRequest {
         guard !foreign.isEmpty else { return }
         let value = foreign
         output.appendField(field.nameRange.of(bytes), value.span)
+    }
+}
+
+/// What a service learns of the decision on a route that observes some devices: a structured field (RFC 8941).
+enum RouteVerdict {
+    case pass
+    case wouldDeny(Denial)
+
+    func append(to output: inout ByteBuffer) {
+        switch self {
+        case .pass: output.append("Attest-Verdict: pass\r\n")
+        case .wouldDeny(let denial):
+            output.append("Attest-Verdict: would-deny;code=")
+            output.append(denial.row.code)
+            output.append("\r\n")
+        }
     }
 }
 

@@ -54,6 +54,8 @@ package final class AccessLog {
         var decision: Decision?
         var status: UInt16 = 0
         var denial: Denial?
+        /// The denial against a request that its route only observed.
+        var wouldDeny: Denial?
         var detail: String?
         /// The device to which the client's certificate is bound.
         var device: DeviceLabel?

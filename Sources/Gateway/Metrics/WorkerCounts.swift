@@ -13,6 +13,12 @@ package struct WorkerCounts: Sendable {
     private(set) var upstreams = SeriesNames()
     /// By the place of the route and the decision.
     private(set) var requests = [UInt64](repeating: 0, count: 2 * decisions)
+    /// Requests of routes that observe some devices, by the place of the route.
+    private(set) var observed: [UInt64] = [0, 0]
+    /// Of these, those that a denial is against, by the place of the route and the raw value of the denial.
+    private(set) var wouldDeny = [UInt64](repeating: 0, count: 2 * Denial.allCases.count)
+    /// All of them, as a table.
+    package private(set) var observedRows = ObservedRequests()
     /// By the raw value of the denial.
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate limit.
@@ -69,6 +75,8 @@ package struct WorkerCounts: Sendable {
     mutating func placeOfRoute(_ name: String) -> Int {
         let place = routes.place(of: name)
         Self.grow(&requests, to: routes.names.count * Self.decisions)
+        Self.grow(&observed, to: routes.names.count)
+        Self.grow(&wouldDeny, to: routes.names.count * Denial.allCases.count)
         return place
     }
 
@@ -100,6 +108,20 @@ package struct WorkerCounts: Sendable {
         if let time = timings.verification { verification.record(nanoseconds: time.nanoseconds) }
         if let time = timings.commit { commit.record(nanoseconds: time.nanoseconds) }
         if let time = timings.upstream { upstream.record(nanoseconds: time.nanoseconds) }
+    }
+
+    /// Counts a request of a route that observes some devices.
+    ///
+    /// - Parameters:
+    ///   - key: Its row in the table.
+    ///   - observed: The denial against it, if it passed all the same.
+    ///   - denial: Its own.
+    mutating func observedRequestEnded(
+        route: Int, _ key: ObservedRequests.Key, observed: Denial?, _ denial: Denial?
+    ) {
+        self.observed[route] += 1
+        if let observed { wouldDeny[route * Denial.allCases.count + Int(observed.rawValue)] += 1 }
+        observedRows.count(key, observed ?? denial)
     }
 
     mutating func rateLimited(_ scope: RateScope) {

@@ -19,7 +19,7 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
+        [requests, denials, observed, wouldDeny, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
             + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
 
@@ -46,6 +46,33 @@ package struct WorkerFamilies {
             .counter, "attestgate_denials_total",
             "Denied requests and connections, by denial code.")
         for (code, count) in byCode(\.denials, of: Denial.allCases) { family.add(count, ["code": code]) }
+        return family
+    }
+
+    private var observed: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_observed_requests_total",
+            "Requests of routes that are not enforced on all devices, by route.")
+        for (route, counts) in sum(by: \.routes, columns: 1, { counts, place, _ in counts.observed[place] }) {
+            if counts[0] > 0 { family.add(counts[0], ["route": route]) }
+        }
+        return family
+    }
+
+    private var wouldDeny: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_would_deny_total",
+            "Forwarded requests that an enforced route would have refused, by route and denial code.")
+        let denials = Denial.allCases.filter(\.isObservable)
+        let sums = sum(by: \.routes, columns: Denial.allCases.count) { counts, place, column in
+            counts.wouldDeny[place * Denial.allCases.count + column]
+        }
+        for (route, counts) in sums {
+            for denial in denials where counts[Int(denial.rawValue)] > 0 {
+                family.add(
+                    counts[Int(denial.rawValue)], ["route": route, "code": String(describing: denial.row.code)])
+            }
+        }
         return family
     }
 

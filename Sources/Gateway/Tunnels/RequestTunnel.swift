@@ -117,7 +117,10 @@ extension ForwardingExchange {
         let judged = gateway.routes.routes[route]
         let standing = enforcement.standing(
             of: lookup, isSelfSigned: isSelfSigned, on: judged.requirement, admitting: judged.apps)
-        if case .refused(let refusal) = standing { denyTunnel(refusal) }
+        guard case .refused(let refusal) = standing else { return }
+        // It was opened although such a denial was against it.
+        if request.decision.observed != nil, refusal.denial.isObservable { return }
+        denyTunnel(refusal)
     }
 
     func denyTunnel(_ refusal: Refusal) {

@@ -80,7 +80,8 @@ public struct Blueprint: Sendable {
             Route(
                 name: route.name, host: route.host, prefix: route.path,
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
-                apps: Self.apps(route, configuration), components: route.components,
+                enforcedPercent: route.enforce.percent, apps: Self.apps(route, configuration),
+                components: route.components,
                 // The configuration has checked that every route names a configured upstream.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },

@@ -93,6 +93,16 @@ enum ProcessFamilies {
         return [family]
     }
 
+    static func enforcement(of blueprint: Blueprint) -> [MetricFamily] {
+        var family = MetricFamily(
+            .gauge, "attestgate_route_enforcement_ratio",
+            "Share of devices on which what the route requires is enforced, 0 to 1; routes that require a device.")
+        for route in blueprint.routes where route.requirement != .certificate {
+            family.add(decimal: Double(route.enforcedPercent) / 100, ["route": route.name])
+        }
+        return [family]
+    }
+
     static func spans(_ counts: SpanExportCounts, waiting: Int) -> [MetricFamily] {
         var spans = MetricFamily(
             .counter, "attestgate_spans_total",
@@ -222,7 +232,7 @@ enum ProcessFigures {
         ]
         var cpu = MetricFamily(
             .counter, "process_cpu_seconds_total", "CPU time used, user and system, in seconds.")
-        cpu.add(seconds: cpuSeconds)
+        cpu.add(decimal: cpuSeconds)
         families.append(cpu)
         if let (virtual, resident) = ProcessMemory.now {
             families.append(MetricFamily(.gauge, "process_virtual_memory_bytes", "Virtual memory.", virtual))

@@ -3,10 +3,12 @@ internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Glibc
+internal import Policy
 internal import Registry
 internal import TLS
 internal import Telemetry
 internal import Upstream
+internal import Vocabulary
 
 /// What operators and their tools see: health, metrics, status and decisions.
 final class StatusReporter {
@@ -23,6 +25,8 @@ final class StatusReporter {
     /// Nil without a registry.
     private let tally: DeviceTally?
     private let startedAt = WallClock.seconds
+    private var history = ObservationHistory()
+    private var historian: LoopTimer?
 
     init(
         _ generations: Generations, _ threads: ServingThreads, _ restart: Restart, _ names: NameResolution,
@@ -38,6 +42,32 @@ final class StatusReporter {
         snapshots = SnapshotRounds(loop: loop, workers: threads.workers)
         decisions = DecisionFeed(loop: loop, workers: threads.workers)
         tally = (generations.served.enforcement?.registry).flatMap { try? DeviceTally($0, loop: loop) }
+        historian = LoopTimer(loop: loop, interval: .seconds(60), repeats: true) { [unowned self] in keepHistory() }
+    }
+
+    /// Keeps what was counted of routes that are not enforced on every device.
+    private func keepHistory() {
+        guard generations.served.blueprint.routes.contains(where: \.isObserved) else { return }
+        snapshots.collect { [unowned self] latest, _ in
+            history.keep(Self.observed(latest), at: Instant.now.nanoseconds / 60_000_000_000)
+        }
+    }
+
+    private static func observed(_ latest: [Int: WorkerSnapshot]) -> ObservedRequests {
+        latest.values.reduce(into: ObservedRequests()) { $0.add($1.counts.observedRows) }
+    }
+
+    /// The table of these routes.
+    private func observedRoutes(_ latest: [Int: WorkerSnapshot]) -> [StatusDocument.Observed]? {
+        let routes = generations.served.blueprint.routes.filter(\.isObserved)
+        guard !routes.isEmpty else { return nil }
+        let total = Self.observed(latest)
+        let (hour, day) = (history.lastHour(total), history.lastDay(total))
+        return routes.flatMap { route in
+            day.rows.keys.filter { $0.route == route.name }
+                .sorted { ($0.app, $0.version) < ($1.app, $1.version) }
+                .map { StatusDocument.Observed($0, percent: route.enforcedPercent, hour.rows[$0], day.rows[$0]) }
+        }
     }
 
     /// Receives a worker's counts.
@@ -199,7 +229,7 @@ final class StatusReporter {
             apps: blueprint.apps.map {
                 StatusDocument.App(
                     id: $0.id.description, environment: $0.environment.rawValue, counter: $0.counters.description)
-            }, registry: registry)
+            }, observedRoutes: observedRoutes(latest), registry: registry)
     }
 
     /// Metrics that workers do not count.
@@ -208,7 +238,7 @@ final class StatusReporter {
         var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
         families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.staples(of: order.blueprint)
-        families += ProcessFamilies.apps(of: order.blueprint)
+        families += ProcessFamilies.apps(of: order.blueprint) + ProcessFamilies.enforcement(of: order.blueprint)
         families += ProcessFamilies.names(names.book)
         families += ProcessFamilies.reloads(generations.reloads, generation: order.number)
         families.append(
@@ -280,5 +310,26 @@ extension StatusDocument.Receipts {
             // Every app is listed once.
             aboveCeiling: Dictionary(uniqueKeysWithValues: metrics.aboveCeiling.map { ($0.app, $0.count) }),
             oldestOverdueSeconds: metrics.oldestOverdue)
+    }
+}
+
+extension StatusDocument.Observed {
+    fileprivate init(
+        _ key: ObservedRequests.Key, percent: Int, _ hour: ObservedRequests.Row?, _ day: ObservedRequests.Row?
+    ) {
+        self.init(
+            route: key.route, enforce: percent == 0 ? "observe" : "\(percent)%",
+            app: key.app.isEmpty ? nil : key.app, version: key.version.isEmpty ? nil : key.version,
+            lastHour: Span(hour), lastDay: Span(day))
+    }
+}
+
+extension StatusDocument.Observed.Span {
+    fileprivate init(_ row: ObservedRequests.Row?) {
+        let denials = (row?.denials ?? [:]).map { (String(describing: $0.key.row.code), $0.value) }
+        // Several denials have one code.
+        self.init(
+            requests: row?.requests ?? 0, passed: row?.passed ?? 0,
+            denials: Dictionary(denials, uniquingKeysWith: +))
     }
 }

@@ -154,7 +154,8 @@ extension DecisionDocument {
             client: decision.client, route: decision.route, method: decision.methodName,
             protocol: decision.protocolName, decision: decision.decisionName,
             status: decision.status == 0 ? nil : Int(decision.status), denial: row?.code.description,
-            fault: row?.fault.rawValue, sentence: row?.sentence.description, detail: decision.detail,
+            fault: row?.fault.rawValue, sentence: row?.sentence.description,
+            wouldDeny: decision.wouldDeny?.row.code.description, detail: decision.detail,
             device: decision.device, deviceNumber: decision.deviceNumber, app: decision.app,
             upstream: decision.upstream, server: decision.server, durationUs: decision.durationMicroseconds,
             traceID: decision.traceID, aborted: decision.isAborted ? true : nil)

@@ -127,6 +127,59 @@ struct RequestDecisionTests {
         }
     }
 
+    @Test(
+        "a route that observes forwards what only an observable denial is against, without identity",
+        arguments: platforms)
+    func observed(_ platform: Platform) throws {
+        let world = try World(platform, enforcedPercent: 0)
+        #expect(try world.decide([]) == nil && world.observed == nil && world.spent == 1)
+        for fault in Fault.all(on: platform) {
+            let before = world.spent
+            // What strangers send is looked at only if a device vouches for them.
+            let passes = fault.denial.isObservable && fault != .stranger
+            #expect(try world.decide([fault]) == (passes ? nil : fault.denial), "\(fault)")
+            #expect(world.observed == (passes ? fault.denial : nil), "\(fault)")
+            #expect(world.isIdentified == false, "\(fault) reaches the service with an identity")
+            #expect(world.spent == before, "\(fault) has spent a counter")
+        }
+    }
+
+    @Test("the first denial is recorded, and limits hold for those that pass", arguments: platforms)
+    func observedTwice(_ platform: Platform) throws {
+        let world = try World(platform, enforcedPercent: 0)
+        for (faults, denial, observed) in [
+            ([Fault.keyUnknown, .noProof], nil, Denial.deviceUnknown),
+            ([.otherApp, .signatureInvalid, .digest], nil, .appRefused),
+            ([.noProof, .digest, .replayed], nil, .proofRequired),
+            ([.contentStale, .digest], nil, .proofStale), ([.otherApp, .deviceRate], .rateLimited, nil),
+            ([.noProof, .routeRate], .rateLimited, .proofRequired),
+            ([.noProof, .upstreamBusy], .upstreamBusy, .proofRequired),
+        ] as [(Set<Fault>, Denial?, Denial?)] {
+            #expect(try world.decide(faults) == denial, "\(faults)")
+            #expect(world.observed == observed, "\(faults)")
+        }
+    }
+
+    @Test("a share of devices is enforced, by the hardware key or the certificate's", arguments: platforms)
+    func enforcedShare(_ platform: Platform) throws {
+        let world = try World(platform, enforcedPercent: 50)
+        var denied = 0
+        for _ in 0..<64 {
+            // Without a device, the certificate's key decides.
+            world.certificateKey = world.randomKey()
+            let denial = try world.decide([.keyUnknown])
+            #expect(denial == nil || denial == .deviceUnknown)
+            // The choice is stable.
+            #expect(try world.decide([.keyUnknown]) == denial)
+            // A device is enforced if its certificate's key alone was: enrolment ends nothing.
+            if denial != nil {
+                denied += 1
+                #expect(try world.decide([.noProof]) == .proofRequired)
+            }
+        }
+        #expect((1...63).contains(denied))
+    }
+
     @Test("every spelling of a counter but one is malformed, and so is a second line")
     func counterSpellings() throws {
         let world = try World(.android)
@@ -237,7 +290,15 @@ private final class World {
     /// Counters spent so far, by the store's own count.
     var spent: Int { registry.metrics.counters }
 
-    init(_ platform: Platform) throws {
+    /// The key of the certificate in decisions about shares.
+    var certificateKey: KeyID
+    /// The denial against the last request, which passed all the same.
+    private(set) var observed: Denial?
+    /// Whether the last request, if a denial was against it, had an identity.
+    private(set) var isIdentified = false
+
+    init(_ platform: Platform, enforcedPercent: Int = 100) throws {
+        certificateKey = binding
         library = try LibraryContext()
         loop = try Loop()
         log = try LogWriter(.file("/dev/null"))
@@ -257,7 +318,7 @@ private final class World {
         let secrets = try GatewaySecrets(parsing: GatewaySecrets.fresh(library))
         var gateways: [Fault?: GatewayApplication] = [:]
         for fault in [nil, Fault.source, .deviceRate, .routeRate] {
-            let gateway = try Self.gateway(exhausted: fault, loop, log, library)
+            let gateway = try Self.gateway(exhausted: fault, enforcedPercent, loop, log, library)
             let categories = AppExtensionPolicy.Categories([.appStore], absence: .refused)
             let settings = Enforcement.Settings(
                 apps: [
@@ -293,12 +354,13 @@ private final class World {
     }
 
     private static func gateway(
-        exhausted fault: Fault?, _ loop: Loop, _ log: LogWriter, _ library: LibraryContext
+        exhausted fault: Fault?, _ enforcedPercent: Int, _ loop: Loop, _ log: LogWriter, _ library: LibraryContext
     ) throws -> GatewayApplication {
         let routes = [(Requirement.requestProof, "/records", false), (.requestProof, "/chat", true)].map {
             Route(
                 name: $0.1, host: "a.example", prefix: $0.1, methods: MethodSet([.get, .post]), requirement: $0.0,
-                apps: AppSet(places: [0], of: 1), upstream: 0, contentLimit: 10, webSocket: $0.2)
+                enforcedPercent: enforcedPercent, apps: AppSet(places: [0], of: 1), upstream: 0, contentLimit: 10,
+                webSocket: $0.2)
         }
         let address = try SocketAddress("127.0.0.1:9")
         let once = Rate(1, per: .seconds(3_600), burst: 1)
@@ -329,6 +391,8 @@ private final class World {
         try run("GET /.well-known/attestgate/challenge HTTP/1.1\r\nHost: a.example\r\n\r\n", content: [], faults)
     }
 
+    func randomKey() -> KeyID { Fixture.bindingKey(.random(in: 10...10_000)) }
+
     /// Runs the steps as an exchange does, with a registry of its own and without an upstream.
     private func run(_ text: String, content: [UInt8], _ faults: Set<Fault>) throws -> Denial? {
         let bytes = Array(text.utf8)
@@ -350,10 +414,19 @@ private final class World {
                 head, bytes.span, isServed: !faults.contains(.otherHost), listener: 0, isSelfSigned: isSelfSigned,
                 gateway)
         }
+        func observe(_ refusal: Refusal) -> RequestDecision.Step? {
+            decision.observe(refusal, certificateKey, gateway, now: now)
+        }
+        defer {
+            observed = decision.observed?.denial
+            isIdentified = observed != nil && (decision.device != nil || decision.proof != nil)
+        }
         var step = begun()
         while true {
             switch step {
-            case .refuse(let refusal): return refusal.denial
+            case .refuse(let refusal):
+                guard let next = observe(refusal) else { return refusal.denial }
+                step = next
             case .challenge, .forward: return nil
             case .lookUp:
                 step = try decision.found(lookUp(faults), isSelfSigned: isSelfSigned, gateway, now: now) ?? begun()
@@ -368,9 +441,9 @@ private final class World {
                 let length = faults.contains(.contentLength) ? 11 : content.count
                 guard !decision.isTooMuch(UInt64(length), gateway) else { return .contentTooLarge }
                 if faults.contains(.contentStale) { now = now + .seconds(61) }
+                // It is judged first while content arrives.
+                if let refusal = decision.staleness(now), observe(refusal) == nil { return refusal.denial }
                 step = decision.content(isMatch: try matches(content, decision.proof), now: now)
-                // Staleness is judged first while content arrives.
-                if let refusal = decision.staleness(now) { return refusal.denial }
             case .stream, .spend: step = try spend(decision, faults)
             }
         }

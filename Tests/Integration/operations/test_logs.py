@@ -206,6 +206,16 @@ def test_a_client_that_leaves_is_logged(start_gateway, own_upstream, phone):
     moved.add("aborted")
 
 
+def test_a_request_that_an_observing_route_forwards_has_the_code_of_its_denial(start_attested):
+    observed = {"name": "observed", "host": "localhost", "path": "/", "require": "request-proof", "enforce": "observe"}
+    attested = start_attested(routes=[observed])
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/")).status == 200
+    entry = attested.gateway.logged(route="observed")
+    assert members_of(entry, "decision", "would_deny") == ["forwarded", "proof_required"]
+    assert "denial" not in entry and "fault" not in entry
+
+
 def test_a_refused_handshake_has_its_duration(gateway, pki):
     with pytest.raises(Exception):
         with Client(gateway, pki.client("logs-foreign", issuer=None)) as client:

@@ -28,7 +28,8 @@ ROUTES = [
 
 class Attested:
     def __init__(
-        self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, platforms=("ios",), **settings
+        self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, platforms=("ios",), routes=ROUTES,
+        **settings
     ):
         """`app`, `upstream_settings`: further members of the entries of the apps and of the service.
 
@@ -40,7 +41,7 @@ class Attested:
               for platform in platforms),
             {"id": OTHER_APP, "environment": "simulator"}]
         service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
-        self.gateway = Gateway(directory, pki, {"service": service}, ROUTES, **settings)
+        self.gateway = Gateway(directory, pki, {"service": service}, routes, **settings)
         self.gateway.start()
         if "path" in self.gateway.conf["registry"]:
             self.challenges = ChallengeMaker(self.gateway)

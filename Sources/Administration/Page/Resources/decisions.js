@@ -88,6 +88,7 @@ function filter() {
 function verdict(decision) {
   if (decision.denial !== undefined) return mark("bad", decision.denial)
   if (decision.aborted) return mark("warn", "client left")
+  if (decision.would_deny !== undefined) return mark("warn", `would deny: ${decision.would_deny}`)
   return mark(decision.status >= 500 ? "warn" : "good", decision.decision ?? decision.event)
 }
 

@@ -6,6 +6,7 @@ const dayLength = 86_400_000
 
 export function show(status) {
   upstreams(status.upstreams)
+  rollout(status.observed_routes ?? [])
   certificates(status.certificates)
   configuration(status)
 }
@@ -24,6 +25,20 @@ function upstreams(list) {
     element("tr", {}, element("td", {}, upstream.name), element("td", {}, server.name), element("td", {}, standing(server.states)),
       element("td", { class: "number" }, count(server.busy)), element("td", { class: "number" }, count(server.idle)),
       element("td", { class: "number" }, place ? "" : count(upstream.waiting))))))
+}
+
+function share(part, whole) { return whole ? `${(Math.floor(part * 1000 / whole) / 10).toFixed(1)} %` : "" }
+
+// Routes that are not enforced on every device.
+function rollout(list) {
+  find("rollout").hidden = !list.length
+  fill(find("rollout-table").tBodies[0], ...list.map(each => element("tr", {},
+    element("td", {}, each.route), element("td", {}, each.enforce), element("td", {}, each.app ?? "none"),
+    element("td", { class: "wide" }, each.version ?? ""),
+    ...[each.last_hour, each.last_day].flatMap(span => [
+      element("td", { class: "number" }, count(span.requests)), element("td", { class: "number" }, share(span.passed, span.requests))]),
+    element("td", {}, Object.entries(each.last_day.denials).sort((a, b) => b[1] - a[1])
+      .map(([code, number]) => `${code} ${share(number, each.last_day.requests)}`).join(", ")))))
 }
 
 function ending(time) {

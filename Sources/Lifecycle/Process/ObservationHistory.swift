@@ -1,0 +1,33 @@
+internal import Gateway
+
+/// What was counted of routes that are not enforced on every device, at moments of the last day. A value whose caller
+/// passes the time.
+struct ObservationHistory {
+    private struct Moment {
+        /// In minutes of any clock.
+        let minute: Int64
+        let total: ObservedRequests
+    }
+
+    /// Of the last hour, one for each minute.
+    private var minutes: [Moment] = []
+    /// Of the last day, one for each hour.
+    private var hours: [Moment] = []
+
+    /// Keeps the sum of all workers since their start.
+    ///
+    /// - Parameter minute: The present minute of a clock that never goes back.
+    mutating func keep(_ total: ObservedRequests, at minute: Int64) {
+        guard minutes.last?.minute != minute else { return }
+        minutes.append(Moment(minute: minute, total: total))
+        minutes.removeAll { $0.minute < minute - 60 }
+        if hours.last.map({ $0.minute <= minute - 60 }) ?? true { hours.append(Moment(minute: minute, total: total)) }
+        hours.removeAll { $0.minute < minute - 24 * 60 }
+    }
+
+    /// Returns what was counted in about the last hour, or since the first moment if that is later.
+    func lastHour(_ total: ObservedRequests) -> ObservedRequests { total.since(minutes.first?.total ?? .init()) }
+
+    /// Returns what was counted in about the last day.
+    func lastDay(_ total: ObservedRequests) -> ObservedRequests { total.since(hours.first?.total ?? .init()) }
+}

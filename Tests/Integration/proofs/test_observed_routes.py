@@ -1,0 +1,250 @@
+"""Routes that are not enforced on every device: what would be refused passes, without an identity and with a verdict."""
+
+import json
+import re
+import ssl
+
+import pytest
+
+from support import web_sockets
+from support.attested import OTHER_APP
+from support.client import Client, get, post
+from support.denials import assert_denied
+from support.exposition import ask, scrape
+from support.http2_client import ConnectionOver
+from support.phone import Phone, challenge_of
+from support.pki import attestgate
+from support.waiting import eventually
+
+PATH = "/observed"
+ROUTES = [
+    {"name": "observed", "host": "localhost", "path": PATH, "require": "request-proof", "enforce": "observe", "content_limit": 1000},
+    {"name": "stream", "host": "localhost", "path": "/stream", "require": "request-proof", "enforce": "observe", "body": "stream"},
+    {"name": "chat", "host": "localhost", "path": "/chat", "require": "request-proof", "enforce": "observe", "websocket": "allowed"},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device", "enforce": "observe"},
+    {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "enforce": "observe", "apps": [OTHER_APP]},
+    {"name": "half", "host": "localhost", "path": "/half", "require": "request-proof", "enforce": "50%"},
+    {"name": "always", "host": "localhost", "path": "/", "require": "request-proof"},
+]
+IDENTITY = ["attest-device", "attest-app", "attest-platform", "attest-counter"]
+
+
+@pytest.fixture
+def observing(start_attested):
+    return start_attested(routes=ROUTES)
+
+
+@pytest.fixture
+def passes(observing):
+    """Sends a request, and expects it at the service with that verdict, and with an identity only where it is `pass`."""
+    def passes(data, verdict, phone=None, route="observed"):
+        count = would_deny(observing, route, verdict)
+        with (phone or observing.phone).connect() as client:
+            response = client.exchange(data)
+        assert response.status == 200, response
+        request = observing.upstream.last_request()
+        expected = "pass" if verdict == "pass" else f"would-deny;code={verdict}"
+        assert request.values("attest-verdict") == [expected]
+        # A proof of HTTP names no counter on a route that wants none.
+        names = [] if verdict != "pass" else IDENTITY[:3] if route == "device" else IDENTITY
+        assert [name for name in IDENTITY if request.values(name)] == names
+        # The proof is for the gateway, in any case.
+        assert not request.values("signature")
+        entry = observing.gateway.logged(route=route, decision="forwarded", **(
+            {} if verdict == "pass" else {"would_deny": verdict}))
+        assert "denial" not in entry
+        if verdict != "pass":
+            assert would_deny(observing, route, verdict) == count + 1
+        return response, request
+    return passes
+
+
+def would_deny(observing, route, code):
+    found = scrape(observing.gateway)
+    for labels in found.labels("attestgate_would_deny_total") if "attestgate_would_deny_total" in found.kinds else []:
+        if labels == {"route": route, "code": code}:
+            return found("attestgate_would_deny_total", **labels)
+    return 0
+
+
+def faulty(phone):
+    """Code of a denial -> a request against which it is."""
+    proof = [f"{name}: {value}" for name, value in phone.proof(path=PATH)]
+    return {
+        "proof_required": get(PATH),
+        "proof_malformed": get(PATH, *[re.sub(r";created=\d+", "", line) for line in proof]),
+        "challenge_required": phone.request(path=PATH, nonce="A" * 78),
+        "proof_stale": phone.request(path=PATH, created=1),
+        "proof_incomplete": get(PATH, *proof, "Authorization: Bearer x"),
+        "proof_invalid": phone.request(path=PATH, sent={"method": "DELETE"}),
+    }
+
+
+def test_each_fault_of_a_proof_passes_with_its_code_and_without_identity(observing, passes):
+    for code, data in faulty(observing.phone).items():
+        response, request = passes(data, code)
+        assert request.method == ("DELETE" if code == "proof_invalid" else "GET")
+        # An app that makes no proofs yet learns how to begin.
+        challenge_of(response)
+
+
+def test_a_valid_proof_passes_with_its_identity_and_spends_its_counter(observing, passes):
+    data = observing.phone.request("POST", PATH, content=b"content")
+    _, request = passes(data, "pass")
+    assert request.content == b"content"
+    # Sent again it would be refused.
+    passes(observing.phone.again(data), "counter_replayed")
+
+
+def test_other_content_than_proven_passes_as_it_came_and_leaves_the_counter(observing, passes):
+    data = observing.phone.request("POST", PATH, content=b"content", sent={"content": b"altered"})
+    _, request = passes(data, "body_digest_mismatch")
+    assert request.content == b"altered"
+    # The counter was not spent: the genuine request passes.
+    passes(observing.phone.request("POST", PATH, content=b"content", counter=observing.phone.counter), "pass")
+
+
+def test_a_device_without_binding_and_an_app_of_another_route_pass_without_identity(observing, pki, passes):
+    stranger = Phone(observing.gateway, pki.phone("unbound"), register=False)
+    passes(get(PATH), "device_unknown", stranger)
+    passes(get("/device"), "device_unknown", stranger, "device")
+    passes(observing.phone.request(path="/other"), "app_refused", route="other")
+    passes(get("/device"), "pass", route="device")
+
+
+def test_streamed_content_that_does_not_match_is_reported_at_its_end(observing):
+    data = observing.phone.request("POST", "/stream", content=b"content", sent={"content": b"altered"})
+    with observing.phone.connect() as client:
+        assert client.exchange(data).status == 200
+    request = observing.upstream.last_request()
+    assert request.content == b"altered"
+    # The service had the head before.
+    assert request.values("attest-verdict") == ["pass"]
+    observing.gateway.logged(route="stream", would_deny="body_digest_mismatch", decision="forwarded")
+
+
+def test_streamed_content_behind_a_used_counter_passes_whole(observing, passes):
+    data = observing.phone.request("POST", "/stream", content=b"x" * 5000)
+    passes(data, "pass", route="stream")
+    _, request = passes(observing.phone.again(data), "counter_replayed", route="stream")
+    assert request.content == b"x" * 5000
+
+
+def test_what_no_route_may_observe_is_refused(observing):
+    revoked = observing.new_phone()
+    request = revoked.request(path=PATH)
+    observing.gateway.device_command("revoke", str(revoked.number))
+    with pytest.raises((ssl.SSLError, ConnectionOver)), revoked.connect() as client:
+        client.exchange(request)
+    observing.gateway.logged(denial="device_revoked")
+    other = observing.new_phone()
+    with observing.phone.connect() as client:
+        response = client.exchange(observing.phone.request(path=PATH, keyid=other.key.key_id))
+        assert_denied(observing.gateway, response, "device_mismatch", 403)
+    with observing.phone.connect() as client:
+        response = client.exchange(post(PATH, b"x" * 1001))
+        assert_denied(observing.gateway, response, "too_large", 413, "POST")
+    assert observing.upstream.requests == []
+
+
+def test_no_client_can_claim_a_verdict(observing):
+    spellings = ["Attest-Verdict: pass", "attest-verdict: pass", "ATTEST-VERDICT: pass"]
+    with observing.phone.connect() as client:
+        assert client.exchange(get(PATH, *spellings)).status == 200
+        assert observing.upstream.last_request().values("attest-verdict") == ["would-deny;code=proof_required"]
+        # A route that is always enforced sends none.
+        fields = [tuple(line.split(": ")) for line in spellings]
+        assert client.exchange(observing.phone.request(path="/", fields=fields)).status == 200
+        assert observing.upstream.last_request().values("attest-verdict") == []
+
+
+def test_a_share_of_devices_is_enforced_and_stays_the_same_after_a_start_and_with_more(observing, pki):
+    identities = [pki.phone(f"share-{number}") for number in range(24)]
+
+    def enforced():
+        found = set()
+        for number, identity in enumerate(identities):
+            with Client(observing.gateway, identity) as client:
+                status = client.exchange(get("/half")).status
+            assert status in (200, 401)
+            if status == 401:
+                found.add(number)
+        return found
+
+    half = enforced()
+    assert 0 < len(half) < 24
+    observing.gateway.halt()
+    observing.gateway.start()
+    assert enforced() == half
+    route = next(route for route in observing.gateway.conf["routes"] if route["name"] == "half")
+    route["enforce"] = "90%"
+    observing.gateway.write_conf()
+    assert attestgate("reload", "--config", observing.gateway.conf_path).returncode == 0
+    assert enforced() > half
+    # An enrolled phone with a key of the share is enforced too.
+    route["enforce"] = "always"
+    observing.gateway.write_conf()
+    assert attestgate("reload", "--config", observing.gateway.conf_path).returncode == 0
+    assert enforced() == set(range(24))
+
+
+def test_a_web_socket_opens_without_a_proof_and_survives_the_check_of_its_device(observing):
+    observing.upstream.upgrades = True
+    observing.upstream.script = web_sockets.switches()
+    with observing.phone.connect() as client:
+        client.send(web_sockets.handshake("/chat"))
+        assert client.read_response().status == 101
+        # Longer than the interval at which tunnels are judged.
+        observing.gateway.device_command("list")
+        client.send(b"bytes")
+        assert client._exactly(5) == b"bytes"
+    request = observing.upstream.connections[-1].handshake
+    assert request.values("attest-verdict") == ["would-deny;code=proof_required"]
+
+
+def test_the_table_shows_who_would_be_refused_by_route_app_and_version(observing, pki):
+    with observing.phone.connect() as client:
+        assert client.exchange(observing.phone.request(path=PATH, fields=[("User-Agent", "Records/4.2 (phone; x)")])).status == 200
+        for _ in range(3):
+            assert client.exchange(get(PATH, "User-Agent: Records/9.9")).status == 200
+    stranger = Phone(observing.gateway, pki.phone("unbound"), register=False)
+    with stranger.connect() as client:
+        assert client.exchange(get(PATH, 'User-Agent: Old"App/1')).status == 200
+
+    def rows():
+        found = json.loads(ask(observing.gateway, "/status")[2])["observed_routes"]
+        assert {row["route"] for row in found} <= {route["name"] for route in ROUTES}
+        return {row.get("app"): row for row in found if row["route"] == "observed"}
+    eventually(lambda: len(rows()) == 2, "both clients in the table")
+    # What a client calls itself is known of its connection's first request.
+    own, other = rows()[observing.phone.app], rows()[None]
+    span = {"requests": 4, "passed": 1, "denials": {"proof_required": 3}}
+    assert (own["version"], own["enforce"], own["last_hour"], own["last_day"]) == ("Records/4.2", "observe", span, span)
+    assert (other["version"], other["last_hour"]["denials"]) == ("Old", {"device_unknown": 1})
+    printed = attestgate("status", "--config", observing.gateway.conf_path).stdout
+    assert re.search(r"observed +observe +\S+ +Records/4.2 +4, 25.0 % +4, 25.0 % +proof_required 75.0 %", printed), printed
+
+
+def test_the_table_is_bounded_whatever_clients_call_themselves(observing):
+    for number in range(300):
+        with observing.phone.connect() as client:
+            assert client.exchange(get(PATH, f"User-Agent: app/{number}")).status == 200
+
+    def rows():
+        return json.loads(ask(observing.gateway, "/status")[2])["observed_routes"]
+    eventually(lambda: sum(row["last_hour"]["requests"] for row in rows()) == 300, "all requests in the table")
+    assert len(rows()) == 257
+    assert next(row for row in rows() if row["version"] == "_others")["last_hour"]["requests"] == 44
+
+
+def test_check_warns_of_each_route_that_is_not_enforced(observing):
+    done = attestgate("check", "--config", observing.gateway.conf_path)
+    assert done.returncode == 0
+    warnings = done.stderr + done.stdout
+    for name, words in [("observed", "observes only"), ("half", "is enforced on 50% of devices")]:
+        assert f"warning: the route `{name}` {words}" in warnings
+    assert "the route `always`" not in warnings
+    ratio = scrape(observing.gateway)
+    assert ratio("attestgate_route_enforcement_ratio", route="observed") == 0
+    assert ratio("attestgate_route_enforcement_ratio", route="half") == 0.5
+    assert ratio("attestgate_route_enforcement_ratio", route="always") == 1
