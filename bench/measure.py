@@ -58,6 +58,10 @@ class Meter:
         """The same where several servers are behind, and one of them is chosen for each request."""
         return self._per_request(server, variant, "mtls", connections=50, path="/balanced")
 
+    def unix(self, server, variant):
+        """What `keepalive` measures, with the service on a Unix socket."""
+        return self._per_request(server, variant, "mtls", connections=50, path="/unix")
+
     def attested_h2(self, server, variant):
         """What `attested` measures, over HTTP/2."""
         return self._attested(server, variant, ATTESTED, "--http2")

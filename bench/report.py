@@ -13,6 +13,7 @@ ROWS = {
     "keepalive-h2": ("the same over HTTP/2, one at a time", "us CPU"),
     "parallel-h2": ("the same over HTTP/2, 50 at a time", "us CPU"),
     "balanced": ("over HTTP/1.1, one of two servers chosen", "us CPU"),
+    "unix": ("the same as the first, with the service on a Unix socket", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
     "attested-postgresql": ("the same, registry in PostgreSQL", "us CPU"),
     "auth-request-python": ("what a user would build: nginx and a verifier in Python", "us CPU"),

@@ -52,9 +52,12 @@ class AttestGate(Server):
 registry: {self.registry_section()}
 apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
         tunnels, tunnel, limits = "", "", dict(self.limits)
+        if self.upstream_socket is not None:
+            tunnels = f"\n  unix: {{servers: ['unix:{self.upstream_socket}']}}"
+            tunnel = "\n  - {name: unix, host: localhost, path: /unix, require: certificate, upstream: unix}"
         if self.tunnel_port is not None:
-            tunnels = f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
-            tunnel = """
+            tunnels += f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
+            tunnel += """
   - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}"""
             limits |= {"tunnels": 8000, "tunnels_per_device": 8000}
         return f"""workers: {self.worker_count}

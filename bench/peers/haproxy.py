@@ -18,6 +18,10 @@ class HAProxy(Server):
             f"  bind 127.0.0.1:{self.ports[variant]} ssl crt {pair} ca-file {self.certificates}/gms-ca.pem"
             f" alpn h2,http/1.1 verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
             for variant in self.variants)
+        unix, socket = "", ""
+        if self.upstream_socket is not None:
+            unix = "  use_backend unix if { path_beg /unix }\n"
+            socket = f"backend unix\n  server unix unix@{self.upstream_socket}\n"
         servers = "".join(f"  server s{port} 127.0.0.1:{port}\n" for port in self.upstream_ports)
         tunnel, tunnels = "", ""
         if self.tunnel_port is not None:
@@ -36,10 +40,10 @@ defaults
   timeout http-keep-alive 600s
   timeout http-request 30s
 frontend bench
-{binds}{tunnel}  use_backend balanced if {{ path_beg /balanced }}
+{binds}{tunnel}{unix}  use_backend balanced if {{ path_beg /balanced }}
   default_backend bench
 backend bench
   server bench 127.0.0.1:{self.upstream_ports[0]}
 backend balanced
   balance roundrobin
-{servers}{tunnels}"""
+{servers}{tunnels}{socket}"""

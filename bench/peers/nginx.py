@@ -13,8 +13,10 @@ class Nginx(Server):
 
     def locations(self):
         """Besides those that all servers have."""
+        unix = "" if self.upstream_socket is None else """
+    location /unix { proxy_pass http://unix; }"""
         # As nginx's documentation has it for WebSockets.
-        return "" if self.tunnel_port is None else f"""
+        return unix if self.tunnel_port is None else unix + f"""
     location /tunnel {{
       proxy_pass http://127.0.0.1:{self.tunnel_port};
       proxy_set_header Upgrade $http_upgrade;
@@ -26,7 +28,8 @@ class Nginx(Server):
 
     def upstreams(self):
         """Besides those that all servers have."""
-        return ""
+        return "" if self.upstream_socket is None else (
+            f"  upstream unix {{ server unix:{self.upstream_socket}; keepalive 64; keepalive_requests 1000000000; }}\n")
 
     def command(self):
         return ["nginx", "-p", self.directory, "-c", self.configuration_file, "-e", self.directory / "errors"]
@@ -105,6 +108,7 @@ class Origin(Nginx):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.direct_port = free_port()
+        self.socket_path = self.directory / "http.sock"
 
     def configuration(self):
         with open(self.directory / "download", "wb") as file:
@@ -117,7 +121,7 @@ http {{
   keepalive_requests 1000000000;
   keepalive_timeout 600s;
   server {{
-    {" ".join(f"listen 127.0.0.1:{port};" for port in self.ports.values())}
+    {" ".join(f"listen 127.0.0.1:{port};" for port in self.ports.values())} listen unix:{self.socket_path};
     location / {{ return 200 "{"x" * BODY_BYTES}"; }}
     location = /large/download {{ alias {self.directory}/download; sendfile on; }}
     # `return` would answer before the content has come: this reads all of it, into memory, before it asks itself for an answer.

@@ -36,6 +36,8 @@ class Server:
     variants = ["main"]
     # Where WebSockets below /tunnel lead; None if nothing that is measured needs them.
     tunnel_port = None
+    # The Unix socket of the first server behind; None if nothing that is measured needs it.
+    upstream_socket = None
     # The rows it takes part in; None for all that are measured of several servers.
     rows = None
     # How many of its processes, from the first, are charged with what requests cost; None for all.
