@@ -97,9 +97,9 @@ struct AndroidVerification {
             }
             try judge(known)
         }
+        let isDemanded = integrity.map { $0.isForEachBinding || !$0.isSatisfied(by: details.attestation) } ?? false
         let verdict = try verdict(
-            of: binding.playIntegrityToken, isDemanded: integrity?.isForEachBinding == true, binding.nonce, binding.tag,
-            now: now)
+            of: binding.playIntegrityToken, isDemanded: isDemanded, binding.nonce, binding.tag, now: now)
         if let verdict { phone = (phone ?? known)?.with(verdict) }
         return VerifiedBinding(counter: counter, shown: [], phone: phone)
     }
@@ -160,6 +160,8 @@ struct AndroidVerification {
 /// The verification of one app's Play Integrity tokens.
 struct IntegrityCheck {
     let isForEachBinding: Bool
+    /// The verdict that a phone must have. Nil for any.
+    private let device: String?
     private let verifier: IntegrityVerifier
 
     init(
@@ -176,7 +178,16 @@ struct IntegrityCheck {
             package: app.package, signingCertificates: app.signingCertificates, minimumVersion: app.minimumVersion,
             device: settings.device)
         isForEachBinding = settings.isForEachBinding
+        device = settings.device
         verifier = IntegrityVerifier(demands, keys, library)
+    }
+
+    /// Returns whether what Google Play said of a phone meets the demands of today, which may have been raised since. A
+    /// device that an operator has added was not asked for a token.
+    func isSatisfied(by attestation: AttestationRecord?) -> Bool {
+        guard let attestation else { return true }
+        guard let verdict = attestation.phone?.integrity else { return false }
+        return device.map(verdict.devices.contains) ?? true
     }
 
     func verify(_ token: [UInt8], nonce: [UInt8], now: Int64) throws(IntegrityFault) -> IntegrityVerdict {

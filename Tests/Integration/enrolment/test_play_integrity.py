@@ -12,6 +12,7 @@ from jwcrypto.common import base64url_encode
 from support.enrolling_phone import MTLSKey, error_of, sha256
 from support.enrolment import Enrolling
 from support.paths import BINARY, ENVIRONMENT
+from support.pki import attestgate
 from support.waiting import eventually
 
 NOW = 1_795_000_000
@@ -298,6 +299,33 @@ def test_a_phone_shows_a_token_at_initialization_and_at_each_binding(enrolling, 
     shown = json.loads(enrolling.gateway.device_command("show", "--json", phone.key.key_id.hex()))["phone"]
     assert shown["integrity"] == strong["deviceRecognitionVerdict"]
     assert shown["integrity_at"] is not None
+
+
+def test_a_demand_that_was_raised_later_holds_at_the_next_binding(pki, shared_upstream, tmp_path, console):
+    demanded = {"decryption_key": str(console.decryption), "verification_key": str(console.verification)}
+    raising = Enrolling(tmp_path, pki, shared_upstream, app={"play_integrity": demanded}, platforms=["android"]).start()
+
+    def raise_to(**more):
+        app, = (app for app in raising.gateway.conf["apps"] if app["id"].startswith("android:"))
+        app["play_integrity"] = {**demanded, **more}
+        raising.gateway.write_conf()
+        assert attestgate("reload", "--config", raising.gateway.conf_path).returncode == 0
+    try:
+        phone = raising.phone()
+        nonce = phone.service.nonce()
+        assert initialize(phone, asked(console, phone, nonce), nonce).status == 204
+        assert bind(phone, MTLSKey(), None, phone.service.nonce()).status == 200
+        raise_to(device="MEETS_STRONG_INTEGRITY")
+        assert error_of(bind(phone, MTLSKey(), None, phone.service.nonce())) == (400, "bad_request")
+        nonce = phone.service.nonce()
+        assert error_of(bind(phone, MTLSKey(), asked(console, phone, nonce), nonce)) == (403, "integrity_check_error")
+        nonce = phone.service.nonce()
+        strong = asked(console, phone, nonce, deviceIntegrity={"deviceRecognitionVerdict": ["MEETS_STRONG_INTEGRITY"]})
+        assert bind(phone, MTLSKey(), strong, nonce).status == 200
+        # Its verdict is known now.
+        assert bind(phone, MTLSKey(), None, phone.service.nonce()).status == 200
+    finally:
+        raising.stop()
 
 
 def test_a_token_that_nobody_demands_is_refused(pki, shared_upstream, tmp_path, console):
