@@ -32,8 +32,8 @@ private enum DenialPage {
             "*Retry* says whether the same request may be sent again. `safe`: no complete request reached the",
             "service, though a part of streamed content may have. `unknown`: the service may have acted, so",
             "repeat only idempotent requests.", "",
-            "*Observed*: a route with `enforce: observe` or a share [lets such requests pass](adoption/rollout.md).",
-            "",
+            "*Observed*: a route with `enforce: observe` or a share",
+            "[lets such requests pass](adoption/rollout.md).", "",
             "| code | answer | gRPC | whose fault | retry | observed | meaning |",
             "| -- | -- | -- | -- | -- | -- | -- |",
         ]
