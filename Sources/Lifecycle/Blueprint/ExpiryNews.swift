@@ -11,6 +11,8 @@ struct ExpiryNews {
         let end: Int64
         /// How many seconds before the end it is reported.
         let lead: Int64
+        /// What the end means, if the message says so: "all clients of this authority are refused".
+        var consequence: String?
     }
 
     private enum Stage: Int {
@@ -30,8 +32,10 @@ struct ExpiryNews {
             let stage: Stage = item.end <= now ? .ended : .ending
             stages[item] = stage
             guard said[item] != stage else { continue }
-            news.append(
-                stage == .ended ? "\(item.name) has ended" : "\(item.name) ends in \(Self.text(of: item.end - now))")
+            let fact =
+                stage == .ended ? "\(item.name) has ended" : "\(item.name) ends in \(Self.text(of: item.end - now))"
+            let consequence = stage == .ended ? item.consequence : nil
+            news.append(fact + (consequence.map { ": \($0)" } ?? ""))
         }
         said = stages
         return news
@@ -58,7 +62,9 @@ struct ExpiryNews {
                 // Lists are renewed well before their end: a quarter of their life is late.
                 Item(
                     name: "\(host.place): the revocation list of \(list.issuer)", end: list.nextUpdate,
-                    lead: max(0, list.nextUpdate - list.thisUpdate) / 4)
+                    lead: max(0, list.nextUpdate - list.thisUpdate) / 4,
+                    consequence: host.requiresFreshLists
+                        ? "all clients of this authority are refused until a fresh list is loaded" : nil)
             }
         }
         return certificates + lists + blueprint.staples.map(item)

@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 internal import EventLoop
 internal import GatewayConfiguration
 internal import Registry
@@ -62,6 +63,10 @@ struct HostBlueprint: Sendable {
     /// The same lists for all workers.
     let admission: ClientAdmission
     let revocationLists: [SignedRevocationList]
+    /// Whether clients are refused if the revocation list of their authority is stale.
+    let requiresFreshLists: Bool
+    /// The stale lists that refuse clients, at the time of reading.
+    private let listWarnings: [StartupWarning]
     let policy: TLSPolicy
     /// The protocols of the listener.
     let protocols: [ApplicationProtocol]
@@ -83,7 +88,10 @@ struct HostBlueprint: Sendable {
         self.place = place
         do {
             authorities = try clients.authoritiesPaths.map { try PEMFile($0) }
-            revocationLists = try Self.revocationLists(clients, authorities)
+            let lists = try Self.revocationLists(clients, authorities)
+            revocationLists = lists.map(\.list)
+            requiresFreshLists = clients.revocationPolicy == .requireFresh
+            listWarnings = requiresFreshLists ? lists.compactMap { Self.warning(of: $0.list, $0.path, place) } : []
             admission = Self.admission(clients, revocationLists)
             certificates = try PEMFile(tls.certificatePath)
             key = try PEMFile(key: tls.keyPath)
@@ -128,7 +136,7 @@ struct HostBlueprint: Sendable {
                 "\(place): \(certificates.path): the certificate of \($0.subject) is not a server certificate: clients will refuse it"
             }
             + strange.map { "\(place): \(certificates.path): the certificate does not contain the name \($0.text)" }
-        return texts.map { StartupWarning($0, of: .file(certificates.path)) }
+        return texts.map { StartupWarning($0, of: .file(certificates.path)) } + listWarnings
     }
 
     func certificates(
@@ -158,13 +166,14 @@ struct HostBlueprint: Sendable {
             selfSigned: clients.acceptsRegistered, revocation: check, pins: clients.pins.map(Set.init))
     }
 
-    /// Reads the revocation lists.
+    /// Reads the revocation lists, each with the path of its file. A stale one is no error: handshakes refuse the
+    /// clients of its authority, and all others are served.
     ///
-    /// - Throws: If a list is not signed by an authority of the listener. If fresh lists are required, also if one
-    ///   is not fresh or an authority has none: then nobody would be admitted.
+    /// - Throws: If a list is not signed by an authority of the listener. If fresh lists are required, also if an
+    ///   authority has none.
     private static func revocationLists(
         _ clients: ListenerConfiguration.Clients, _ authorities: [PEMFile]
-    ) throws -> [SignedRevocationList] {
+    ) throws -> [(list: SignedRevocationList, path: String)] {
         guard !clients.revocationListsPaths.isEmpty else { return [] }
         let library = try LibraryContext()
         var trusted: [Certificate] = []
@@ -180,36 +189,48 @@ struct HostBlueprint: Sendable {
             }
             trusted += certificates
         }
-        var lists: [SignedRevocationList] = []
+        var lists: [(list: SignedRevocationList, path: String)] = []
         for path in clients.revocationListsPaths {
             let file = try FileContents.read(path)
             do throws(CryptographyError) {
                 for list in try SignedRevocationList.all(in: file, signedBy: trusted, library) {
-                    guard !lists.contains(where: { $0.authority == list.authority }) else {
+                    guard !lists.contains(where: { $0.list.authority == list.authority }) else {
                         throw CryptographyError(doing: "a second revocation list of \(list.issuer)")
                     }
-                    lists.append(list)
+                    lists.append((list, path))
                 }
             } catch {
                 throw StartupError("\(path): \(error)", of: .revocationList(path))
             }
-            if let stale = lists.first(where: { !$0.isFresh(at: WallClock.seconds) }),
-                clients.revocationPolicy == .requireFresh
-            {
-                throw StartupError(
-                    "\(path): the revocation list of \(stale.issuer) is stale or not yet valid",
-                    of: .revocationList(path))
-            }
         }
         for certificate in trusted where clients.revocationPolicy == .requireFresh {
             let identity = try certificate.authorityIdentity(library)
-            guard lists.contains(where: { $0.authority == identity }) else {
+            guard lists.contains(where: { $0.list.authority == identity }) else {
                 throw StartupError(
                     "there is no revocation list of \(certificate.subject) in `crls`; `crl_policy`: require-fresh",
                     of: clients.revocationListsPaths.first.map { .revocationList($0) })
             }
         }
         return lists
+    }
+
+    /// Returns a warning if a list is stale or not yet valid, with its date and what to do.
+    private static func warning(of list: SignedRevocationList, _ path: String, _ place: String) -> StartupWarning? {
+        let now = WallClock.seconds
+        guard !list.isFresh(at: now) else { return nil }
+        let (state, remedy) =
+            list.nextUpdate <= now
+            ? (
+                "is stale since \(InternetTime(seconds: list.nextUpdate))",
+                "replace the file by a fresh list, then reload"
+            )
+            : (
+                "is not valid before \(InternetTime(seconds: list.thisUpdate))",
+                "check the clock, or replace the file and reload"
+            )
+        return StartupWarning(
+            "\(place): \(path): the revocation list of \(list.issuer) \(state): all clients of this authority are refused; "
+                + remedy, of: .revocationList(path))
     }
 }
 

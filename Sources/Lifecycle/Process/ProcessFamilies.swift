@@ -56,6 +56,11 @@ enum ProcessFamilies {
             "Creation of an authority's revocation list, in seconds since 1970.")
         var entries = MetricFamily(
             .gauge, "attestgate_crl_entries", "Number of certificates in an authority's revocation list.")
+        var stale = MetricFamily(
+            .gauge, "attestgate_crl_stale",
+            "1 if an authority's revocation list is stale or not yet valid; with require-fresh its clients are refused."
+        )
+        let now = WallClock.seconds
         for listener in blueprint.listeners {
             for host in listener.allHosts {
                 // If several authorities have the same name, the list that expires first.
@@ -67,10 +72,11 @@ enum ProcessFamilies {
                     family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
                     made.add(lists.map(\.thisUpdate).min() ?? 0, labels)
                     entries.add(lists.reduce(0) { $0 + $1.count }, labels)
+                    stale.add(lists.allSatisfy { $0.isFresh(at: now) } ? 0 : 1, labels)
                 }
             }
         }
-        return [family, made, entries]
+        return [family, made, entries, stale]
     }
 
     /// Returns nothing if nothing is stapled.

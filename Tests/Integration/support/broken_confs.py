@@ -1,7 +1,11 @@
 """Conf files with one mistake each, of those that operators make, and the files that such a conf file names."""
 
+import time
+
 from support.pki import CLIENT, openssl
 
+# 2026-01-01T00:00:00Z.
+STALE_SINCE = 1_767_225_600
 SERVER = CLIENT.replace("clientAuth", "serverAuth")
 
 # Right, and with a bit of everything. What it names lies beside it.
@@ -96,7 +100,8 @@ def make_files(directory, pki):
     put("phone.pem", phone.certificate.read_bytes())
     put("short.token", "secret\n")
     put("other-ca.pem", other.certificate.read_bytes())
-    pki.crl(directory / "stale.crl", pki.gms, start=-10, end=-3)
+    # At a date of its own, which the message has.
+    pki.crl(directory / "stale.crl", pki.gms, start=-4000, end=(STALE_SINCE + 0.5 - time.time()) / 86_400)
     pki.crl(directory / "other.crl", other)
     openssl("pkcs8", "-topk8", "-in", server.key, "-out", directory / "encrypted.key", "-passout", "pass:secret")
     (directory / "encrypted.key").chmod(0o600)
@@ -169,7 +174,6 @@ MISTAKES = {
     "a CA without a certificate": ("authorities: [gms-ca.pem]", "authorities: [notes.txt]"),
     "a CA that is none": ("authorities: [gms-ca.pem]", "authorities: [phone.pem]"),
     "a list of another CA": ("crls: [gms-ca.crl]", "crls: [other.crl]"),
-    "a list that is stale": ("crls: [gms-ca.crl]", "crls: [stale.crl]"),
     "a key that everybody may read": ("      key: server.key", "      key: open.key"),
     "a CA key that others may read": ("key: gms-ca.key", "key: open-ca.key"),
     "a CA key of another CA": ("key: gms-ca.key", "key: other.key"),
@@ -258,6 +262,7 @@ DOUBTS = {
         "    host: records.example.org\n    path: /\n    content_limit: 1MiB\n    upstream: records\n",
         "    host: images.example.org\n    path: /images/7\n    upstream: images\n"),
     "one device's share of everything": ("connections: 2048", "connections: 10"),
+    "a list that is stale": ("crls: [gms-ca.crl]", "crls: [stale.crl]"),
     "an upstream that no route uses": ("    upstream: images\n", "    upstream: records\n"),
     "a CA that no listener trusts": ("authorities: [gms-ca.pem]\n      crls: [gms-ca.crl]", "authorities: [other-ca.pem]"),
 }

@@ -1,10 +1,13 @@
 """Revocation lists: what is on them is refused, in a handshake, by a session, on an open connection; and a list that is old
 or missing lets nobody in."""
 
+import re
 import socket
 import ssl
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from copy import copy
+from functools import partial
 
 import pytest
 
@@ -12,7 +15,9 @@ from support.client import Client, ended, get, session_of, tls_context
 from support.command_line import s_client, s_client_alert
 from support.denials import NothingForwarded, assert_connection_refused
 from support.exposition import scrape
+from support.gateway import Gateway
 from support.pki import Lists, attestgate
+from support.ports import reserve_port
 from support.reloading import Load, reload, revoke_and_reload
 from support.waiting import eventually
 
@@ -244,12 +249,69 @@ def test_a_stale_list_refuses_new_connections_and_ends_none(start_gateway, own_u
     assert client.exchange(get("/")).status == 200
     client.close()
     eventually(lambda: "the revocation list of CN=AttestGate development GMS CA has ended" in gateway.errors, "the log to say so")
-    # It cannot be loaded again, and a fresh one repairs it.
+    # A reload with it succeeds, and a fresh one repairs it.
     done = reload(gateway)
-    assert done.returncode == 1 and "is stale" in done.stderr
+    assert done.returncode == 0 and "is stale since" in done.stderr
+    assert_refused(gateway, own_upstream, phone, of_root, "crl_stale", UNKNOWN, count=3)
     revoke_and_reload(gateway, lists)
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
+
+
+def test_a_stale_list_at_the_start_refuses_its_clients_and_nobody_else(start_gateway, own_upstream, lists, pki, phone):
+    """As after a reboot: the other authority, and another listener without the list, serve."""
+    lists.revoke(start=-3, end=-1)
+    with start_twice(start_gateway, own_upstream, lists) as (gateway, other):
+        checked = attestgate("check", "--config", gateway.conf_path)
+        assert checked.returncode == 0
+        warning, = [line for line in checked.stderr.splitlines() if "warning: " in line]
+        assert re.search(
+            r"attestgate.yaml:\d+:\d+: warning: listener 127.0.0.1:\d+: .*gms.crl: the revocation list of CN=AttestGate "
+            r"development GMS CA is stale since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ: all clients of this authority are refused; "
+            r"replace the file by a fresh list, then reload$", warning), warning
+        assert "is stale since 20" in gateway.errors
+        of_root = pki.client("of-root-beside-stale-start", issuer=pki.root)
+        entry = assert_refused(gateway, own_upstream, phone, of_root, "crl_stale", UNKNOWN)
+        assert "the revocation list of CN=AttestGate development GMS CA is stale or not yet valid" in entry["detail"]
+        with Client(other, phone) as client:
+            assert client.exchange(get("/")).status == 200
+        name, listener = "attestgate_crl_stale", gateway.conf["listeners"][0]["address"]
+        metrics = scrape(gateway)
+        assert metrics(name, listener=listener, issuer="CN=AttestGate development GMS CA") == 1
+        assert metrics(name, listener=listener, issuer="CN=root") == 0
+        eventually(
+            lambda: "GMS CA has ended: all clients of this authority are refused until a fresh list is loaded" in gateway.errors,
+            lambda: f"the log to say what it means: {gateway.errors}")
+        # A fresh list readmits them, without a restart.
+        revoke_and_reload(gateway, lists)
+        with Client(gateway, phone) as client:
+            assert client.exchange(get("/")).status == 200
+        assert scrape(gateway)(name, listener=listener, issuer="CN=AttestGate development GMS CA") == 0
+
+
+@contextmanager
+def start_twice(start_gateway, own_upstream, lists):
+    """A gateway with two listeners, of which the second one has no lists. - Returns: it, and the same for clients of the second."""
+    holder, port = reserve_port()
+    gateway = start_gateway(
+        {"service": own_upstream.address}, clients=lists.clients, kind=partial(TwoListeners, other=port))
+    other = copy(gateway)
+    other.port = port
+    with holder:
+        yield gateway, other
+
+
+class TwoListeners(Gateway):
+    def __init__(self, *arguments, other, **settings):
+        self.other = other
+        super().__init__(*arguments, **settings)
+
+    def _conf(self, *arguments):
+        conf = super()._conf(*arguments)
+        first, = conf["listeners"]
+        clients = {key: value for key, value in first["clients"].items() if key == "authorities"}
+        conf["listeners"].append({**first, "address": f"127.0.0.1:{self.other}", "clients": clients})
+        return conf
 
 
 def test_stale_lists_count_where_they_are_accepted(start_gateway, own_upstream, lists, pki, phone):
@@ -305,14 +367,6 @@ def spoil_with_half(lists, pki):
     lists.gms.write_text(lists.gms.read_text() + lists.gms.read_text()[:200])
 
 
-def spoil_with_stale(lists, pki):
-    lists.revoke(start=-3, end=-1)
-
-
-def spoil_with_future(lists, pki):
-    lists.revoke(start=1, end=3)
-
-
 def spoil_with_delta(lists, pki):
     lists.revoke(extensions="2.5.29.27=critical,ASN1:INTEGER:1")
 
@@ -332,7 +386,7 @@ def spoil_with_one_missing(lists, pki):
 @pytest.mark.parametrize("spoil, reason", [
     (spoil_with_foreign, "is not signed by an authority"), (spoil_with_impostor, "is not signed by an authority"),
     (spoil_with_rubbish, "cannot read the revocation list"), (spoil_with_text, "cannot find a revocation list"),
-    (spoil_with_half, "cannot read revocation list 2"), (spoil_with_stale, "is stale"), (spoil_with_future, "not yet valid"),
+    (spoil_with_half, "cannot read revocation list 2"),
     (spoil_with_delta, "critical extension"), (spoil_with_part, "critical extension"), (spoil_with_sha1, "weaker than SHA-256"),
     (spoil_with_one_missing, "a second revocation list of CN=root"),
 ], ids=lambda value: getattr(value, "__name__", None))
@@ -345,6 +399,19 @@ def test_a_bad_list_is_refused_and_the_last_good_one_stays(revoking, own_upstrea
     done = reload(revoking)
     assert done.returncode == 1 and reason in done.stderr, done.stderr
     assert_refused(revoking, own_upstream, revoked, phone, "certificate_revoked", REVOKED)
+
+
+@pytest.mark.parametrize("start, end, said", [(-3, -1, "is stale since 20"), (1, 3, "is not valid before 20")])
+def test_a_reload_with_a_stale_list_refuses_new_handshakes_and_ends_no_connection(
+        revoking, own_upstream, lists, pki, phone, start, end, said):
+    of_root = pki.client("of-root-at-stale-reload", issuer=pki.root)
+    with Client(revoking, phone) as kept:
+        assert kept.exchange(get("/")).status == 200
+        lists.revoke(start=start, end=end)
+        done = reload(revoking)
+        assert done.returncode == 0 and said in done.stderr, done.stderr
+        assert kept.exchange(get("/")).status == 200
+    assert_refused(revoking, own_upstream, phone, of_root, "crl_stale", UNKNOWN)
 
 
 def test_an_authority_without_a_list_is_refused_where_fresh_ones_are_required(revoking, lists):
