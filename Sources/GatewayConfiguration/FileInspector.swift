@@ -10,6 +10,10 @@ public struct FileInspector: Sendable {
     let makingObjection: @Sendable (String) -> String?
     /// Returns the reason why the file cannot hold a secret. Nil if only its owner may read and write it.
     let privacyObjection: @Sendable (String) -> String?
+    /// Returns whether there is a file.
+    let existence: @Sendable (String) -> Bool
+    /// Returns the runtime directory of the gateway with this conf file. Nil if it has none.
+    let runtimeDirectory: @Sendable (_ file: String) -> String?
 
     /// The source of included files.
     var library = SourceLibrary.system
@@ -17,11 +21,15 @@ public struct FileInspector: Sendable {
     public init(
         objection: @escaping @Sendable (String) -> String?,
         makingObjection: @escaping @Sendable (String) -> String? = { _ in nil },
-        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil }
+        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil },
+        existence: @escaping @Sendable (String) -> Bool = { _ in false },
+        runtimeDirectory: @escaping @Sendable (_ file: String) -> String? = { _ in nil }
     ) {
         self.objection = objection
         self.makingObjection = makingObjection
         self.privacyObjection = privacyObjection
+        self.existence = existence
+        self.runtimeDirectory = runtimeDirectory
     }
 
     /// The real file system.
@@ -40,12 +48,16 @@ public struct FileInspector: Sendable {
             case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
             }
         },
-        privacyObjection: FileReader.exposure)
+        privacyObjection: FileReader.exposure, existence: { FileReader.identity($0) != nil },
+        runtimeDirectory: { _ in PackagedPlaces.runtimeDirectory() })
 }
 
 extension FileInspector {
-    /// An inspector that accepts every file, for callers that need only the text of the conf file.
-    public static let unquestioned = FileInspector(objection: { _ in nil })
+    /// An inspector that accepts every file, for callers that need only the text of the conf file, such as commands to
+    /// a running gateway.
+    public static let unquestioned = FileInspector(
+        objection: { _ in nil }, existence: { FileReader.identity($0) != nil },
+        runtimeDirectory: PackagedPlaces.runtimeDirectory(of:))
 }
 
 /// File access through the C library, whose error numbers say exactly what is wrong.

@@ -60,11 +60,27 @@ public struct RegistryConfiguration: Equatable, ConfigurationSection {
         }
         guard isComplete else { return false }
         if journalPath == nil {
-            // Beside a file that exists in any case.
-            _journalPath.derive((path ?? secretPath) + ".revocations")
-            reading.mention(.file(revocationsPath), at: path == nil ? _secretPath.place : _path.place)
+            // Not beside the store's name: moving or removing `registry.sqlite*` must leave the journal.
+            _journalPath.derive(formerJournalPath(reading) ?? secretPath + Self.journalSuffix)
+            reading.mention(.file(revocationsPath), at: _secretPath.place)
         }
         return true
+    }
+
+    private static let journalSuffix = ".revocations"
+
+    /// Returns the default path of earlier versions if there is a journal, and none at the present default.
+    private func formerJournalPath(_ reading: Reading) -> String? {
+        guard let path else { return nil }
+        let (former, present) = (path + Self.journalSuffix, secretPath + Self.journalSuffix)
+        guard reading.exists(former), !reading.exists(present) else { return nil }
+        reading.warn(
+            _path.place,
+            "the revocation journal \(Printable.quoted(former)) would be moved together with the registry's files",
+            expected:
+                "the gateway stopped, and the journal with its .mark moved to \(Printable.quoted(present)); or `revocations: \(former)`"
+        )
+        return former
     }
 }
 

@@ -3,7 +3,9 @@ internal import ArgumentParser
 internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
+internal import Registry
 internal import RegistryPostgreSQL
+internal import RegistrySQLite
 internal import RevocationJournal
 internal import Synchronization
 
@@ -167,6 +169,12 @@ struct ConfigurationFile: ParsableArguments {
         guard let path = registry.path, access(path, F_OK) != 0, access(registry.revocationsPath, F_OK) != 0 else {
             return
         }
+        guard access(registry.secretPath, F_OK) != 0 else {
+            throw Failure("\(StoreOpenError.storeLost(path: path, witness: registry.secretPath))")
+        }
+        // The registry first: a secret without a registry shows that one was lost.
+        _ = try RegistryStore(
+            path: path, creating: true, witness: WitnessSettings(path: registry.revocationsPath))
         try RegistrySecrets.make(path: registry.secretPath)
     }
 

@@ -144,6 +144,20 @@ struct ConfigurationTests {
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 
+    @Test("a journal at the default of earlier versions stays in use, with a warning, unless it was moved")
+    func formerJournal() throws {
+        let (former, present) = ("conf/registry.sqlite.revocations", "conf/challenge.secret.revocations")
+        for (there, used, count) in [
+            ([former], former, 1), ([former, present], present, 0), ([present], present, 0), ([], present, 0),
+        ] {
+            let files = FileInspector(objection: { _ in nil }, existence: { there.contains($0) })
+            let (configuration, warnings) = try Conf.read(Conf.attested, files: files)
+            #expect(configuration.registry?.revocationsPath == used)
+            #expect(warnings.count == count)
+            #expect(warnings.first?.expected.map { $0.contains(present) } ?? true)
+        }
+    }
+
     @Test("every setting for request proofs is kept")
     func attested() throws {
         let (configuration, warnings) = try Conf.read(Conf.attested)
@@ -160,6 +174,7 @@ struct ConfigurationTests {
         let registry = try #require(configuration.registry)
         #expect(registry.path == "conf/registry.sqlite")
         #expect(registry.secretPath == "conf/challenge.secret")
+        #expect(registry.revocationsPath == "conf/challenge.secret.revocations")
         #expect(registry.devices == 1000)
         #expect(configuration.administration?.socketPath == "conf/administration.socket")
         #expect(configuration.proof.maxAge == .seconds(60))

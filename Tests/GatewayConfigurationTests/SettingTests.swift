@@ -65,7 +65,7 @@ struct SettingTests {
             Change(
                 "a journal where it is by default",
                 to: Conf.attested(
-                    replacing: "  devices: 1000", by: "  revocations: registry.sqlite.revocations\n  devices: 1000"),
+                    replacing: "  devices: 1000", by: "  revocations: challenge.secret.revocations\n  devices: 1000"),
                 nil),
             Change(
                 "enrolment", to: Conf.enrolling,

@@ -77,6 +77,12 @@ final class Reading {
     /// Returns the reason why this file cannot hold a secret, if there is one.
     func objection(toSecretIn path: String) -> String? { files.privacyObjection(path) }
 
+    /// Returns whether there is a file.
+    func exists(_ path: String) -> Bool { files.existence(path) }
+
+    /// The runtime directory of the gateway with this conf file. Nil if it has none.
+    var runtimeDirectory: String? { files.runtimeDirectory(source.file) }
+
     /// Reads a part of the file. Files named there are not checked if only another process uses them.
     func sparingFiles<Part>(if isSpared: Bool, _ read: () -> Part) -> Part {
         let all = files

@@ -166,6 +166,15 @@ struct StartupChecks {
     var registryWarnings: [StartupWarning] {
         guard let registry = blueprint.registry, case .file(let path) = registry.store else { return [] }
         let journal = registry.revocationsPath
+        if !Self.isThere(path), !Self.isThere(journal), !Self.isThere(journal + ".mark"),
+            Self.isThere(registry.secretPath)
+        {
+            return [
+                StartupWarning(
+                    "the registry \(path) is missing, but its secret \(registry.secretPath) exists: `run` will refuse to start "
+                        + "without devices; restore a backup with `attestgate registry import`", of: .file(path))
+            ]
+        }
         switch (Self.isThere(path), Self.isThere(journal), Self.isThere(journal + ".mark")) {
         case (false, true, _), (false, _, true):
             return [

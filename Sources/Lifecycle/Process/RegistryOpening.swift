@@ -188,6 +188,11 @@ struct RegistryOpening {
         switch settings.store {
         case .file(let path):
             let isNew = access(path, F_OK) != 0
+            // The registry is created before its secret, so the secret shows that there was one.
+            if StoreFile.isEmpty(path), held.secrets != nil, !permissions.acceptsLostRegistry, try !witness.knowsStore()
+            {
+                throw .storeLost(path: path, witness: settings.secretPath)
+            }
             let registry = try DeviceRegistry.start(
                 path: path, creating: true, witness: witness, secret: claim, isHandover: isHandover, limits: limits,
                 durability: durability, observe: observe)

@@ -200,7 +200,7 @@ def test_a_killed_import_leaves_all_devices_or_no_usable_registry(start, pki, tm
     Phone(gateway, pki.phone("killed"))
     path = export(gateway, tmp_path / "backup.jsonl")
     gateway.halt()
-    witness = {file: file.read_bytes() for file in gateway.directory.glob("registry.sqlite.revocations*")}
+    witness = {file: file.read_bytes() for file in gateway.directory.glob("secret.revocations*")}
 
     def killed_import(place):
         """- Returns: whether it ended well before."""
@@ -245,7 +245,7 @@ def test_an_accepted_loss_of_revocations_is_reported_before_it_takes_effect(
     path = export(gateway, tmp_path / "backup.jsonl")
     gateway.halt()
     registry = Path(gateway.conf["registry"]["path"])
-    journal = Path(f"{registry}.revocations")
+    journal = Path(f"{gateway.conf['registry']['secret']}.revocations")
     mark = Path(f"{journal}.mark")
     of_before = mark.read_bytes()
     command = [BINARY, "registry", "import", "--config", gateway.conf_path]
@@ -256,8 +256,9 @@ def test_an_accepted_loss_of_revocations_is_reported_before_it_takes_effect(
     for has_mark in (False, True):
         place, taken = 1 + STEP * has_mark, []
         while True:
-            for file in registry.parent.glob("registry.sqlite*"):
-                file.unlink()
+            for pattern in ("registry.sqlite*", "secret.revocations*"):
+                for file in registry.parent.glob(pattern):
+                    file.unlink()
             if has_mark:
                 mark.write_bytes(of_before)
             calls = "fdatasync,fsync"
@@ -329,7 +330,7 @@ def test_an_export_overwrites_no_file_and_leaves_no_partial_one(start, pki, tmp_
     gateway.conf["registry"]["path"] = str(tmp_path / "wrong.sqlite")
     gateway.write_conf()
     done = exported(gateway, place / "wrong")
-    assert done.returncode == 1 and "no such file" in done.stderr
+    assert done.returncode == 1 and "the registry is missing or empty" in done.stderr
     assert sorted(path.name for path in place.iterdir() if not path.name.startswith("full.")) == ["link", "old"]
     assert attestgate("registry", "import", "--config", gateway.conf_path).returncode == 2
 

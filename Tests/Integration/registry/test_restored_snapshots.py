@@ -21,8 +21,8 @@ PROOFS = 20
 REST = 1.5
 
 
-def copy_files(gateway, target, names=("registry.sqlite", "registry.sqlite-wal", "registry.sqlite.revocations",
-                                       "registry.sqlite.revocations.mark", "secret")):
+def copy_files(gateway, target, names=("registry.sqlite", "registry.sqlite-wal", "secret.revocations",
+                                       "secret.revocations.mark", "secret")):
     """Of a gateway that runs or not, as a snapshot of its disk has them."""
     target.mkdir()
     for name in names:
@@ -32,7 +32,7 @@ def copy_files(gateway, target, names=("registry.sqlite", "registry.sqlite-wal",
 
 def put_back(gateway, source):
     """What the copy does not have was not there."""
-    for path in gateway.directory.glob("registry.sqlite*"):
+    for path in [*gateway.directory.glob("registry.sqlite*"), *gateway.directory.glob("secret.revocations*")]:
         if not path.name.endswith(".lock"):
             path.unlink()
     for path in source.iterdir():
