@@ -14,20 +14,69 @@ public struct AdministrationConfiguration: Equatable, ConfigurationSection {
     var places: [String] { [socketPath] + listeners.map(\.address.description).sorted() }
 
     private static var socket: Kind<String> {
-        // `sun_path` of unix(7) has 108 bytes, the last of which is NUL.
-        let longest = 107
         let file = Kind<String>.fileToMake(
-            "the path of a Unix socket, at most \(longest) bytes, in a directory that exists")
+            "the path of a Unix socket, at most \(longestPath) bytes, in a directory that exists")
         return Kind(expected: file.expected, shape: file.shape) { item, reading in
             guard let path = file.read(item, reading) else { return nil }
-            guard path.utf8.count <= longest else {
+            if let objection = objection(toSocket: path) {
                 reading.refuse(
-                    item.place, "the path \(Printable.quoted(path)) has \(path.utf8.count) bytes",
-                    expected: file.expected)
+                    item.place, "the path \(Printable.quoted(path)) \(objection)", expected: file.expected)
                 return nil
             }
             return path
         }
+    }
+
+    /// `sun_path` of unix(7) has 108 bytes, the last of which is NUL.
+    private static let longestPath = 107
+
+    /// Returns why no socket can have the path, in words that follow it. Nil if one can.
+    static func objection(toSocket path: String) -> String? {
+        path.utf8.count <= longestPath ? nil : "has \(path.utf8.count) bytes"
+    }
+}
+
+/// What the conf file says of the administration interface.
+enum AdministrationChoice: Equatable, Sendable {
+    case off
+    case on(AdministrationConfiguration)
+
+    var configuration: AdministrationConfiguration? {
+        if case .on(let configuration) = self { configuration } else { nil }
+    }
+
+    static var kind: Kind<Self> {
+        let section = Kind<AdministrationConfiguration>.section
+        let expected =
+            "`off`, or \(section.expected) with: \(AdministrationConfiguration.section.names.joined(separator: ", "))"
+        return Kind(expected: expected, shape: .either([.choice(["off"]), section.shape])) { item, reading in
+            guard let text = item.text else { return section.read(item, reading).map { .on($0) } }
+            if text == "off" { return .off }
+            let means = ["no", "none", "false", "disabled"].contains(text.lowercased())
+            reading.refuse(
+                item.place, "found \(item.summary)", expected: expected,
+                suggestion: means ? "off" : Spelling.nearest(to: text, among: ["off"]))
+            return nil
+        }
+    }
+
+    /// Returns the interface of a file without the section: a socket in the runtime directory, or nil without one.
+    static func standard(_ reading: Reading, at place: Place) -> Self? {
+        guard let socket = standardSocket(reading) else { return nil }
+        if let objection = AdministrationConfiguration.objection(toSocket: socket)
+            ?? reading.objection(toMaking: socket)
+        {
+            reading.warn(place, "there is no administration socket \(Printable.quoted(socket)): \(objection)")
+            return nil
+        }
+        // A text in double quotes is the same in JSON and YAML.
+        let quoted = socket.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+        let item = Document.standard("{socket: \"\(quoted)\"}", at: place, reading)
+        return item.flatMap { AdministrationConfiguration.read($0, reading) }.map { .on($0) }
+    }
+
+    static func standardSocket(_ reading: Reading) -> String? {
+        reading.runtimeDirectory.map { "\($0)/administration.socket" }
     }
 }
 
@@ -42,7 +91,7 @@ public struct AdministrationListenerConfiguration: Equatable, ConfigurationSecti
     public var address: ServerAddress
     @Setting(.choice, default: "admin", "What clients of this listener may do.")
     public var level: Level
-    /// Without a token, clients must have certificates.
+    /// Without a token, clients must have certificates. None at the level `health`.
     @Setting(
         key: "token_file", .secretFile("a readable file"),
         "The file with the token that requests send as Authorization: Bearer TOKEN.")

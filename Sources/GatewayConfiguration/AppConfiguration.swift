@@ -9,9 +9,12 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
     @Setting(required: .choice, "The environment in which the app's keys are attested.")
     public var environment: Environment
     @Setting(
-        .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse), default: "strict",
+        .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse),
+        default: "window 1024",
         "The rule for a device's counter values; each value is accepted once.")
     public var counter: CounterRule
+    /// Whether the file states the rule.
+    var isCounterWritten: Bool { _counter.isWritten }
     @Setting(.distinct(.choice, minimum: 1), default: "[ios]", "The systems on which the app may run.")
     public var platforms: [Platform]
     @Setting(
@@ -186,7 +189,7 @@ extension AppConfiguration {
 
     /// The rule for a device's counter values; each value is accepted once.
     public enum CounterRule: Equatable, Sendable {
-        /// Apple's rule: only values above the highest one.
+        /// Apple's rule: only values above the highest one, so that a request that was overtaken is refused.
         case strict
         /// Also values at most this far below the highest, so that parallel requests may overtake each other. 1 to
         /// 1024.
@@ -312,12 +315,20 @@ enum CounterRuleText {
         if text == "strict" { return .strict }
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 2, words[0] == "window", let window = Decimal.parse(words[1]) else {
-            throw InvalidValue(
-                "\(Printable.quoted(text)) is not a counter rule",
-                suggestion: Spelling.nearest(to: text, among: ["strict"]))
+            throw InvalidValue("\(Printable.quoted(text)) is not a counter rule", suggestion: meant(by: text))
         }
-        guard windows.contains(window) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
+        guard windows.contains(window) else {
+            throw InvalidValue(
+                "\(Printable.quoted(text)) is out of range",
+                suggestion: window > windows.upperBound ? "window \(windows.upperBound)" : nil)
+        }
         return .window(window)
+    }
+
+    private static func meant(by text: String) -> String? {
+        if let number = Decimal.parse(text[...]), windows.contains(number) { return "window \(number)" }
+        return Spelling.nearest(to: text, among: ["strict"])
+            ?? Spelling.nearest(to: text, among: ["window"]).map { "\($0) \(windows.upperBound)" }
     }
 }
 

@@ -45,11 +45,13 @@ public struct Configuration: Equatable, ConfigurationSection {
         "Enrolment: how phones become registered devices with a certificate.")
     public var enrolment: EnrolmentConfiguration?
     @Setting(
-        .section,
+        key: "administration", AdministrationChoice.kind,
         restart: .needed(
-            for: "another socket or address", when: \.?.places, hint: "; name the current socket with --socket"),
-        "The administration interface of the running gateway.")
-    public var administration: AdministrationConfiguration?
+            for: "another socket or address", when: { $0?.configuration?.places },
+            hint: "; name the current socket with --socket"),
+        "The administration interface of the running gateway; by default a socket in the runtime directory, if there is one."
+    )
+    var administrationChoice: AdministrationChoice?
     @Setting(.section, default: "{}", "The maximum age of request proofs.")
     public var proof: ProofConfiguration
     @Setting(.section, default: "{}", "Limits for clients.")
@@ -84,6 +86,10 @@ public struct Configuration: Equatable, ConfigurationSection {
 
     /// The role of the process for which the file was read.
     public private(set) var role = Role.both
+    /// Nil without an administration interface.
+    public var administration: AdministrationConfiguration? { administrationChoice?.configuration }
+    /// The paths of the conf file and of the files that it includes, in the order of reading.
+    public private(set) var sources: [String] = []
     /// The places where the file names files, addresses and servers.
     public private(set) var mentions = SourceReferences(file: "")
 
@@ -103,6 +109,22 @@ public struct Configuration: Equatable, ConfigurationSection {
     /// Returns the reason why a process with this configuration cannot serve another one, beginning with the setting.
     /// Nil if it can.
     public func obstacle(to next: Configuration) -> String? { obstacle(to: next, role) }
+
+    /// The defaults that this file relies on and that an earlier version had otherwise, in one sentence each.
+    public var changedDefaults: [String] {
+        var notes: [String] = []
+        let apps = apps.filter { !$0.isCounterWritten }.map(\.id.description)
+        if !apps.isEmpty {
+            notes.append(
+                "`counter` of \(apps.joined(separator: ", ")) is `window 1024`, which was `strict` in earlier versions")
+        }
+        if !_administrationChoice.isWritten {
+            notes.append(
+                "without `administration` a gateway under systemd has a socket in its runtime directory; earlier versions had none. "
+                    + "`administration: off` keeps it so")
+        }
+        return notes
+    }
 }
 
 extension Configuration {
@@ -139,8 +161,11 @@ extension Configuration {
         let reading = Reading(source: text, files: .system, top: section)
         // An included file may be invalid, too.
         let root = Inclusion.root(reading) ?? Document.root(reading, of: reading.source)
-        let socket = root?["administration"]?["socket"]
-        return socket.flatMap { item in item.text.map { reading.resolve(path: $0, at: item.place) } }
+        guard let administration = root?["administration"] else {
+            // Of a text that is not even a mapping nothing is known.
+            return root?.entries.isEmpty ?? true ? nil : AdministrationChoice.standardSocket(reading)
+        }
+        return administration["socket"].flatMap { item in item.text.map { reading.resolve(path: $0, at: item.place) } }
     }
 
     /// Parses the bytes of a conf file. Uses the file system only through `files`.
@@ -169,7 +194,8 @@ extension Configuration {
 extension Configuration {
     func check(_ item: Item, _ reading: Reading) -> Bool {
         let enrolment = _enrolment.value.flatMap(\.self)
-        let administration = _administration.value.flatMap(\.self)
+        if !_administrationChoice.isWritten { _administrationChoice.derive(.standard(reading, at: item.place)) }
+        let administration = _administrationChoice.value.flatMap { $0?.configuration }
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
         if let routes = _routes.value, _listeners.value != nil { HostReferences.check(routes, in: item, reading) }

@@ -15,7 +15,8 @@ struct Check: ParsableCommand {
         discussion: """
             Reads the file and the files it includes, opens the certificates, keys, revocation lists and tokens they \
             name, and resolves names. Each error and warning has its line, what was expected and, where possible, \
-            what was probably meant. It binds no addresses and connects to no database.
+            what was probably meant. It binds no addresses and connects to no database. A note says which default \
+            that the file relies on was another one in an earlier version.
 
             Exit status: 0 valid (warnings are possible), 1 invalid, 2 usage error.
             """)
@@ -30,6 +31,7 @@ struct Check: ParsableCommand {
         try file.printWarnings(
             blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
+        for note in blueprint.changedDefaults { print("note: \(note)") }
     }
 }
 
@@ -60,7 +62,7 @@ struct SchemaCommand: ParsableCommand {
 /// The option for the conf file.
 struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"), completion: .file())
-    var config: String
+    var config = PackagedPlaces.configuration
 
     /// The absolute path. Links are not resolved, because their target may change before the file is read.
     var absolutePath: String { URL(fileURLWithPath: config).standardizedFileURL.path }

@@ -170,7 +170,7 @@ struct ConfigurationTests {
         #expect(
             configuration.apps.map(\.id.description) == ["ABCDE12345.org.example.app", "ABCDE12345.org.example.other"])
         #expect(configuration.apps.map(\.environment) == [.production, .development])
-        #expect(configuration.apps.map(\.counter) == [.window(64), .strict])
+        #expect(configuration.apps.map(\.counter) == [.window(64), .window(1024)])
         let registry = try #require(configuration.registry)
         #expect(registry.path == "conf/registry.sqlite")
         #expect(registry.secretPath == "conf/challenge.secret")

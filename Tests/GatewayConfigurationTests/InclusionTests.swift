@@ -214,6 +214,10 @@ struct InclusionTests {
             Configuration.administrationSocket(path: directory.path + "/conf") == directory.path + "/parts/own.socket")
         try directory.write("conf", "include: [broken]\nadministration: { socket: own.socket }\n" + Conf.valid)
         #expect(Configuration.administrationSocket(path: directory.path + "/conf") == directory.path + "/own.socket")
+        for text in [Conf.valid, "administration: off\n" + Conf.valid] {
+            try directory.write("conf", text)
+            #expect(Configuration.administrationSocket(path: directory.path + "/conf") == nil)
+        }
     }
 }
 

@@ -51,7 +51,7 @@ struct ReferenceTests {
         #expect(configuration.log == defaults.log)
         #expect(configuration.denialURI == defaults.denialURI)
         #expect(Set(configuration.routes.map(\.contentLimit)) == Set(defaults.routes.map(\.contentLimit)))
-        #expect(configuration.apps.map(\.counter) == [.strict])
+        #expect(configuration.apps.map(\.counter) == [.window(1024)])
         #expect(configuration.registry?.devices == 65_536)
         #expect(configuration.listeners.map(\.tls.policy) == defaults.listeners.map(\.tls.policy))
         let enrolment = try #require(configuration.enrolment)

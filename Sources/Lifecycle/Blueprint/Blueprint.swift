@@ -264,6 +264,9 @@ public struct Blueprint: Sendable {
 
     // MARK: - What is shown
 
+    /// The defaults that the file relies on and that an earlier version had otherwise.
+    public var changedDefaults: [String] { configuration.changedDefaults }
+
     /// The line that `attestgate check` prints.
     public var summary: String {
         let hosts = listeners.reduce(0) { $0 + $1.hosts.count }

@@ -213,7 +213,7 @@ def test_help_lists_the_exit_status(command):
     assert "Exit status" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["check", "--conf", "x"], ["pki", "init"]])
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["run", "--config"], ["check", "--conf", "x"], ["pki", "init"]])
 def test_wrong_usage_and_failure_have_different_exit_status(arguments):
     done = attestgate(*arguments)
     assert done.returncode not in (0, 1)

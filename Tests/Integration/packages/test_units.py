@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from support.paths import PATIENCE, REPOSITORY
+from support.pki import attestgate
 
 UNITS = {path.name: path.read_text() for path in sorted((REPOSITORY / "conf/systemd").glob("*.service"))}
 ROLES = ["attestgate-enrolment.service", "attestgate-gateway.service", "attestgate.service"]
@@ -26,6 +27,15 @@ def test_there_is_a_unit_for_each_role():
         "attestgate.service": ["/usr/bin/attestgate run --config /etc/attestgate/attestgate.yaml"],
         "attestgate-gateway.service": ["/usr/bin/attestgate run --role gateway --config /etc/attestgate/attestgate.yaml"],
         "attestgate-enrolment.service": ["/usr/bin/attestgate run --role enrolment --config /etc/attestgate/enrolment.yaml"]}
+
+
+def test_a_reload_of_each_unit_waits_for_its_result():
+    commands = {name: re.findall(r"^ExecReload=(.*)$", UNITS[name], re.MULTILINE) for name in ROLES}
+    assert commands == {
+        "attestgate.service": ["/usr/bin/attestgate reload"],
+        "attestgate-gateway.service": ["/usr/bin/attestgate reload"],
+        "attestgate-enrolment.service": ["/usr/bin/attestgate reload --config /etc/attestgate/enrolment.yaml"]}
+    assert "(default: /etc/attestgate/attestgate.yaml)" in " ".join(attestgate("reload", "--help").stdout.split())
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")

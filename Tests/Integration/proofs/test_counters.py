@@ -121,10 +121,13 @@ def test_a_proof_does_not_pass_again_after_the_registry_is_restored_from_a_copy(
     assert [r.target for r in attested.upstream.requests].count("/once") == 1
 
 
-def test_a_proof_for_one_store_does_not_pass_at_another_with_the_same_secret(start_attested):
+def test_a_proof_for_one_store_does_not_pass_at_another_with_the_same_secret(start_attested, tmp_path):
     """The key of challenges includes the store's id, so a copied secret is not enough."""
     one = start_attested()
-    other = start_attested(registry={"secret": one.gateway.conf["registry"]["secret"]})
+    # To the second gateway, the secret says that its registry is lost.
+    other = start_attested(
+        registry={"secret": one.gateway.conf["registry"]["secret"], "revocations": str(tmp_path / "other.revocations")},
+        arguments=["--accept-lost-registry"])
     assert one.challenges.secret == other.challenges.secret and one.challenges.store != other.challenges.store
     phone = other.phone
     with other.nothing_forwarded_at_all(), phone.connect() as client:

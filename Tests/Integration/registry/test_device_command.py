@@ -287,7 +287,7 @@ def test_the_file_is_readable_by_its_owner_alone(device, new_key, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["frobnicate"], ["list"], ["show"], ["show", "nonsense"], ["show", "0"], ["show", "-1"], ["revoke", "1", "2"],
+    [], ["frobnicate"], ["list", "--config"], ["show"], ["show", "nonsense"], ["show", "0"], ["show", "-1"], ["revoke", "1", "2"],
     ["list", "--limit", "0"], ["list", "--limit", "10001"], ["list", "--after=-1"], ["list", "--limit", "x"],
     ["add"], ["add", "--app-id", "x", "--public-key", "x", "--certificate-key", "x"],
     ["add", "--app-id", APP, "--public-key", "x"],

@@ -17,7 +17,7 @@ from support.postgresql import PostgreSQL
 from support.waiting import eventually
 
 APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"},
-        {"id": OTHER_APP, "environment": "simulator"}]
+        {"id": OTHER_APP, "environment": "simulator", "counter": "strict"}]
 
 
 @pytest.fixture

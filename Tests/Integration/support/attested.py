@@ -29,19 +29,21 @@ ROUTES = [
 class Attested:
     def __init__(
         self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, platforms=("ios",), routes=ROUTES,
-        **settings
+        arguments=(), **settings
     ):
         """`app`, `upstream_settings`: further members of the entries of the apps and of the service.
 
+        `arguments`: further ones of `attestgate run`.
         `platforms`: whose apps there are; the phones are of the first, unless `phones_of` says otherwise.
         """
         self.pki, self.upstream = pki, upstream
         settings["apps"] = [
             *({"id": APPS[platform], "environment": "simulator", "counter": counter, **(app or {})}
               for platform in platforms),
-            {"id": OTHER_APP, "environment": "simulator"}]
+            {"id": OTHER_APP, "environment": "simulator", "counter": "strict"}]
         service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
         self.gateway = Gateway(directory, pki, {"service": service}, routes, **settings)
+        self.gateway.arguments = list(arguments)
         self.gateway.start()
         if "path" in self.gateway.conf["registry"]:
             self.challenges = ChallengeMaker(self.gateway)

@@ -126,6 +126,8 @@ server {
 }
 """
 
+ADMINISTRATION = CONF[CONF.index("administration:\n"):CONF.index("limits:\n")]
+
 # By what is wrong: the piece of the file, and what stands in its place.
 MISTAKES = {
     "a key misspelt": ("idle_timeout: 60s", "idle_timout: 60s"),
