@@ -109,6 +109,7 @@ public struct AdministrationListenerConfiguration: Equatable, ConfigurationSecti
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
         guard isComplete else { return false }
+        if level == .health { return checkHealth(item, reading) }
         guard tokenPath != nil || tls?.authoritiesPaths != nil else {
             reading.refuse(
                 _address.place, "anyone who can reach \(address) could \(level.deed)",
@@ -119,6 +120,18 @@ public struct AdministrationListenerConfiguration: Equatable, ConfigurationSecti
             reading.refuse(
                 _address.place, "the token would be sent to \(address) unencrypted",
                 expected: "`tls`, or an address of this machine, such as 127.0.0.1:\(address.port)")
+            return false
+        }
+        return true
+    }
+
+    /// Refuses credentials where none are asked for: they would not protect anything.
+    private func checkHealth(_ item: Item, _ reading: Reading) -> Bool {
+        for key in ["token_file", "hosts", "tls"] {
+            guard let setting = item[key] else { continue }
+            reading.refuse(
+                setting.place, "`\(key)` has no effect with `level: health`, which is open to everybody, in clear text",
+                expected: "no `\(key)`, or another `level`")
             return false
         }
         return true
@@ -151,6 +164,8 @@ extension AdministrationListenerConfiguration {
         case view
         /// Only metrics and health.
         case metrics
+        /// Only whether the gateway lives and is ready, for everybody.
+        case health
 
         /// The operations of the level, for a message.
         fileprivate var deed: String {
@@ -158,6 +173,7 @@ extension AdministrationListenerConfiguration {
             case .admin: "administer the gateway"
             case .view: "list its devices"
             case .metrics: "read its metrics"
+            case .health: "probe it"
             }
         }
     }

@@ -15,7 +15,7 @@ public struct Configuration: Equatable, ConfigurationSection {
     /// Nil if files are not checked.
     @Setting(
         .duration(.seconds(1)...(.seconds(3_600))),
-        "How often certificate, key, authority and revocation list files are checked for changes.")
+        "How often conf, certificate, key, authority and revocation list files are checked for changes.")
     public var watch: Duration?
     /// At least one listener; no address twice.
     @Setting(
@@ -186,6 +186,7 @@ extension Configuration {
             try reading.fail()
         }
         configuration.role = role
+        configuration.sources = reading.sources.map(\.file)
         configuration.mentions = reading.mentions
         return (configuration, try reading.finish())
     }

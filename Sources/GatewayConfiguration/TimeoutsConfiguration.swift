@@ -35,6 +35,11 @@ public struct TimeoutsConfiguration: Equatable, ConfigurationSection {
         .duration(.seconds(1) ... .seconds(3600)), unit: "since the signal", default: "30s",
         "How long a stopping gateway waits for requests in flight.")
     public var shutdown: Duration
+    /// Counted from the first signal. A second one ends it.
+    @Setting(
+        .duration(.zero ... .seconds(3600)), unit: "since the signal", default: "0s",
+        "How long a stopping gateway still accepts connections while it is not ready.")
+    public var shutdownDelay: Duration
 
     static let section = Section("timeouts", of: Self.self)
 

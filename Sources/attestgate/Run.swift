@@ -9,7 +9,7 @@ struct Run: ParsableCommand {
         discussion: """
             SIGHUP, or `attestgate reload`, reloads the conf file; if it is invalid, nothing changes. SIGTERM or \
             SIGINT stops the gateway after the requests in flight, at most `timeouts.shutdown` later; a second \
-            signal stops it at once. SIGUSR2, or `attestgate upgrade`, starts the installed program, which takes \
+            signal stops it at once, or ends `timeouts.shutdown_delay`. SIGUSR2, or `attestgate upgrade`, starts the installed program, which takes \
             over. Listening sockets of a service manager (LISTEN_FDS) are used for the listeners with their \
             addresses. Exit status: 0 stopped by a signal, 1 could not start, 2 usage error.
 

@@ -52,13 +52,15 @@ public struct AdministrationListener: Equatable, Sendable {
     /// - Parameters:
     ///   - name: The address as text, a permitted value of the Host field.
     ///   - hosts: Other permitted values of the Host field.
-    ///   - token: Nil only with TLS that requests certificates.
+    ///   - token: Nil only with TLS that requests certificates, or at the level `health`.
     ///   - level: The permissions of authenticated clients.
     public init(
         address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?,
         level: AdministrationLevel = .admin
     ) {
-        precondition(token != nil || tls?.authorities != nil, "a TCP address is open to every process of the machine")
+        precondition(
+            token != nil || tls?.authorities != nil || level == .health,
+            "a TCP address is open to every process of the machine")
         self.address = address
         self.tls = tls
         accessPoint = AccessPoint(
@@ -106,6 +108,8 @@ public struct AdministrationListener: Equatable, Sendable {
 
 /// The level of an endpoint, and the greatest level that a listener permits.
 public enum AdministrationLevel: String, Comparable, CaseIterable, Sendable {
+    /// Whether the gateway lives and is ready, for clients without credentials.
+    case health
     /// Metrics and health, for scrapers. They contain nothing about a device or a request.
     case metrics
     /// All reading endpoints, including the page, except the export of the whole registry.
@@ -117,9 +121,10 @@ public enum AdministrationLevel: String, Comparable, CaseIterable, Sendable {
 
     private var rank: Int {
         switch self {
-        case .metrics: 0
-        case .view: 1
-        case .admin: 2
+        case .health: 0
+        case .metrics: 1
+        case .view: 2
+        case .admin: 3
         }
     }
 }
@@ -155,6 +160,8 @@ extension AccessPoint {
     func authenticate(
         _ shown: PresentedCredentials, for access: EndpointAccess, changes: Bool, sessions: PageSessions?, at now: Int64
     ) -> Result<AdministrationCaller, AdministrationRefusals.Refused> {
+        // Probes send whatever name they know the address by, and get nothing that a page could use.
+        if level == .health { return .success(.unidentified) }
         // A web page whose own name was resolved to this server's address sends that name.
         guard knows(shown.host) else { return .failure(.host) }
         // Browsers send Origin with every request that changes something. Other clients hardly send it.

@@ -89,6 +89,8 @@ public struct AdministrationRequest: Equatable, Sendable {
     /// The thumbprint of the client's certificate. Empty if there is none.
     let certificate: [UInt8]
     let caller: AdministrationCaller
+    /// The level of the access point.
+    public let level: AdministrationLevel
 }
 
 public struct AdministrationResponse: Sendable {
@@ -144,6 +146,11 @@ public final class AdministrationReply {
 /// The table that finds the endpoint of a request.
 struct EndpointTable {
     let endpoints: [AdministrationEndpoint]
+
+    /// Returns the endpoints of one level.
+    func only(_ level: AdministrationLevel) -> EndpointTable {
+        EndpointTable(endpoints: endpoints.filter { $0.level == level })
+    }
 
     enum Outcome {
         case found(AdministrationEndpoint, parameter: String)

@@ -116,7 +116,8 @@ final class AdministrationExchange: CollectedExchange {
             try admitLate()
             let request = AdministrationRequest(
                 parameter: parameter, query: query, content: content,
-                peer: peer, certificate: connection.identity?.thumbprint ?? [], caller: caller)
+                peer: peer, certificate: connection.identity?.thumbprint ?? [], caller: caller,
+                level: accessPoint.level)
             try endpoint.answer(request, reply)
         } catch {
             // The token was wrong when signing in.

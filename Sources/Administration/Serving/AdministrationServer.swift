@@ -64,7 +64,9 @@ public final class AdministrationServer {
         let pool = BufferPool(idleLimit: 4)
         func acceptor(_ accessPoint: AccessPoint, _ settings: ServerSettings) throws(CryptographyError) -> Acceptor {
             let sessions = try pages.sessions(at: accessPoint)
-            let table = EndpointTable(endpoints: endpoints + pages.endpoints(at: accessPoint, sessions))
+            var table = EndpointTable(endpoints: endpoints + pages.endpoints(at: accessPoint, sessions))
+            // Clients without credentials do not learn which others there are.
+            if accessPoint.level == .health { table = table.only(.health) }
             return Acceptor(
                 loop: loop, settings: settings, pool: pool,
                 application: AdministrationApplication(table, accessPoint, sessions, refusals, audit: act))

@@ -90,6 +90,7 @@ extension AdministrationLevel {
             case .admin: .admin
             case .view: .view
             case .metrics: .metrics
+            case .health: .health
             }
     }
 }

@@ -43,6 +43,8 @@ public struct Blueprint: Sendable {
     /// Nil if no spans are exported, or the process serves no requests.
     let tracing: TracingBlueprint?
     let shutdownTimeout: TimeSpan
+    /// The time between the signal and the drain.
+    let shutdownDelay: TimeSpan
     /// Full, except in a program which shows that the tests detect a weaker durability.
     package var durability = StoreOptions.Durability.full
     private(set) var descriptors: DescriptorBudget
@@ -107,6 +109,7 @@ public struct Blueprint: Sendable {
             serves ? try TracingBlueprint(tracing, configuration) : nil
         }
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+        shutdownDelay = TimeSpan(configuration.timeouts.shutdownDelay)
         descriptors = DescriptorBudget(limit: DescriptorBudget.processLimit, demand: DescriptorBudget.Demand())
         try shareDescriptors()
         let checks = StartupChecks(self)

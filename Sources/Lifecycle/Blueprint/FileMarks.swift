@@ -65,11 +65,13 @@ struct FileWatch {
 }
 
 extension Configuration {
-    /// The files that the gateway reads again when they change: those of listeners, upstreams, tracing, enrolment and
-    /// administration, as far as this process uses them. Not the registry's secret, which changes in steps that
-    /// depend on each other.
+    /// The files that the gateway reads again when they change: the conf file with those it includes, and those of
+    /// listeners, upstreams, tracing, enrolment and administration, as far as this process uses them. Not the
+    /// registry's secret, which changes in steps that depend on each other.
+    ///
+    /// Symbolic links are followed, so a mounted folder that is exchanged by a link, as in Kubernetes, is a change.
     var watchedFiles: [String] {
-        var files: [String] = []
+        var files = sources
         if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }
         if role.servesRequests, let tracing {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(

@@ -31,6 +31,8 @@ public final class GatewayProcess {
     private enum Phase {
         case starting
         case serving(FileWatcher, ExpiryWatch)
+        /// Connections are accepted until the timer fires, so that load balancers notice first.
+        case announcing(LoopTimer)
         /// Requests in flight are completed. Also after another process took over.
         case stopping(deadline: LoopTimer?)
         /// Nothing is waited for.
@@ -211,7 +213,11 @@ public final class GatewayProcess {
     }
 
     private func watchSignals() {
-        for signal in [SIGTERM, SIGINT] { SignalWatcher.watch(signal, on: loop) { [self] in stop() } }
+        for signal in [SIGTERM, SIGINT] {
+            SignalWatcher.watch(signal, on: loop) { [self] in
+                stop(after: generations.served.blueprint.shutdownDelay)
+            }
+        }
         SignalWatcher.watch(SIGHUP, on: loop) { [self] in
             audit.begun("reload", "reload", by: "SIGHUP")
             generations.reload { _ in }
@@ -259,23 +265,34 @@ public final class GatewayProcess {
     private var isStopping: Bool {
         switch phase {
         case .starting, .serving: false
-        case .stopping, .ending: true
+        case .announcing, .stopping, .ending: true
         }
     }
 
-    /// Stops: the first time lets requests finish, the second time ends immediately.
-    private func stop() {
+    /// Stops: the first time lets requests finish, after the delay if there is one; the second time ends the delay, or
+    /// ends immediately.
+    ///
+    /// - Parameter delay: How long a serving process still accepts connections.
+    private func stop(after delay: TimeSpan = TimeSpan(nanoseconds: 0)) {
         switch phase {
         case .starting, .serving:
-            logger.info("stopping: finishing requests in flight")
+            let isServing = if case .serving = phase { !takeover.isPending } else { false }
             phase = .stopping(deadline: nil)
             manager.stopping()
             restart.interrupt()
             generations.interrupt()
-            drain()
+            guard isServing, delay > TimeSpan(nanoseconds: 0) else { return beginDrain() }
+            logger.info("stopping: not ready, still accepting connections for \(delay.nanoseconds / 1_000_000) ms")
+            phase = .announcing(LoopTimer(loop: loop, interval: delay) { [unowned self] in beginDrain() })
+        case .announcing: beginDrain()
         case .stopping: endNow()
         case .ending: break
         }
+    }
+
+    private func beginDrain() {
+        logger.info("stopping: finishing requests in flight")
+        drain()
     }
 
     private func drain() {

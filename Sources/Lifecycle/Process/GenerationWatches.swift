@@ -27,7 +27,8 @@ final class FileWatcher {
 
     private func look() {
         guard watch?.shouldRead(generations.served.blueprint.files.renewed) ?? false else { return }
-        logger.notice("a certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
+        logger.notice(
+            "a conf file, certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
         generations.reload { _ in }
     }
 }

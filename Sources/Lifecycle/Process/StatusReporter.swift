@@ -99,13 +99,15 @@ final class StatusReporter {
     /// share the store.
     private var health: [AdministrationEndpoint] {
         [
-            AdministrationEndpoint(.get, "/health/live", level: .metrics) { _, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.get, "/health/live", level: .health) { _, reply throws(AdministrationFault) in
                 reply.send(AdministrationResponse(200, contentType: "text/plain", Array("live\n".utf8)))
             },
-            AdministrationEndpoint(.get, "/health/ready", level: .metrics) {
-                [unowned self] _, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.get, "/health/ready", level: .health) {
+                [unowned self] request, reply throws(AdministrationFault) in
                 let obstacles = obstacles
-                let text = obstacles.isEmpty ? "ready\n" : obstacles.map { "\($0)\n" }.joined()
+                // Clients without credentials do not learn the reason.
+                let reasons = request.level == .health ? ["not ready"] : obstacles
+                let text = obstacles.isEmpty ? "ready\n" : reasons.map { "\($0)\n" }.joined()
                 reply.send(
                     AdministrationResponse(obstacles.isEmpty ? 200 : 503, contentType: "text/plain", Array(text.utf8)))
             },

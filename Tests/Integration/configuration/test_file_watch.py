@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import ssl
 
@@ -15,6 +16,7 @@ from support.denials import assert_connection_refused
 from support.enrolling_phone import AttestationAuthority, EnrollingPhone, MTLSKey, error_of
 from support.enrolment import Enrolling
 from support.exposition import scrape
+from support.gateway import Gateway
 from support.pki import AUTHORITY, Lists
 from support.waiting import eventually
 
@@ -84,6 +86,75 @@ def test_files_that_a_reload_names_are_watched_from_then_on(
     eventually(lambda: reloads(gateway, "success") == 2, "the other file to be served")
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
+
+
+class MountedFolder:
+    """A folder as Kubernetes mounts a ConfigMap or a Secret: each name is a link into `..data`, which is a link to a directory and
+    is exchanged when anything changes."""
+
+    def __init__(self, path):
+        self.path, self.count = path, 0
+        path.mkdir()
+
+    def put(self, **files):
+        self.count += 1
+        version = self.path / f"..2026_11_27_{self.count}"
+        version.mkdir()
+        for name, content in files.items():
+            (version / name).touch(0o600)
+            (version / name).write_bytes(content)
+            if not (self.path / name).is_symlink():
+                (self.path / name).symlink_to(f"..data/{name}")
+        before = os.path.realpath(self.path / "..data")
+        (self.path / "..data_tmp").symlink_to(version.name)
+        (self.path / "..data_tmp").replace(self.path / "..data")
+        if self.count > 1:
+            shutil.rmtree(before)
+
+
+@pytest.mark.parametrize("sandbox", ["off", "required"])
+def test_a_mounted_folder_whose_link_is_exchanged_is_served(start_gateway, own_upstream, pki, phone, tmp_path, sandbox):
+    """The conf file as a ConfigMap, the certificate as a Secret."""
+    certificates, confs = MountedFolder(tmp_path / "certificates"), MountedFolder(tmp_path / "conf")
+
+    def shown(gateway):
+        with Client(gateway, phone) as client:
+            return client.socket.getpeercert(binary_form=True)
+
+    def put(server):
+        certificates.put(certificate=server.certificate.read_bytes(), key=server.key.read_bytes())
+        return ssl.PEM_cert_to_DER_cert(server.certificate.read_text())
+
+    class Mounted(Gateway):
+        def write_conf(self):
+            self.conf["listeners"][0]["tls"].update(
+                certificate=str(certificates.path / "certificate"), key=str(certificates.path / "key"))
+            confs.put(attestgate=json.dumps(self.conf).encode())
+            self.conf_path = confs.path / "attestgate"
+    first = put(pki.server(f"mounted-{sandbox}-1"))
+    gateway = Mounted(tmp_path / "gateway", pki, {"service": own_upstream.address}, watch="1s")
+    gateway.arguments = ["--sandbox", sandbox]
+    try:
+        gateway.start()
+        assert shown(gateway) == first
+        second = put(pki.server(f"mounted-{sandbox}-2"))
+        eventually(lambda: reloads(gateway, "success") == 1, lambda: f"the folder to be read\n{gateway.errors}")
+        assert shown(gateway) == second != first
+        # The conf file itself.
+        gateway.conf["routes"][0]["path"] = "/moved"
+        gateway.write_conf()
+        eventually(lambda: reloads(gateway, "success") == 2, lambda: f"the conf file to be read\n{gateway.errors}")
+        with Client(gateway, phone) as client:
+            assert client.exchange(get("/moved")).status == 200
+            assert client.exchange(get("/")).status == 404
+        # One with a mistake: the last good one stays, and is not tried again.
+        gateway.conf["routes"][0]["path"] = "moved"
+        gateway.write_conf()
+        eventually(lambda: reloads(gateway, "failure") == 1, "the mistake to be noticed")
+        with Client(gateway, phone) as client:
+            assert client.exchange(get("/moved")).status == 200
+    finally:
+        gateway.stop()
 
 
 class EnrolmentFiles:

@@ -269,6 +269,9 @@ WAITS = {
     "end of a WebSocket": [
         "test_a_busy_tunnel_ends_with_its_life", "test_a_tunnel_ends_with_its_clients_certificate",
         "test_a_service_that_does_not_end_is_not_waited_for"],
+    "load balancers at a stop": [
+        "test_a_stopping_gateway_accepts_connections_for_the_delay_and_a_second_signal_ends_it",
+        "test_requests_in_flight_finish_after_the_delay"],
     "requests in flight at a stop": ["test_requests_in_flight_get_at_most_the_shutdown_time"],
     # Of whole connections of HTTP/2.
     "request, with none in flight": [

@@ -2,14 +2,17 @@
 
 import json
 import re
+import socket
 import threading
 
 from support import ocsp
+from support.administration_page import Page
 from support.client import Client, get
 from support.denials import TABLE
 from support.exposition import ask, scrape
 from support.paths import REPOSITORY
 from support.pki import attestgate
+from support.ports import uncommon_port
 from support.waiting import eventually
 
 
@@ -43,6 +46,54 @@ def test_a_gateway_that_drains_is_live_and_not_ready(start_gateway, own_upstream
         release.set()
         assert client.read_response().status == 200
     assert gateway.wait() == 0
+
+
+def test_a_health_listener_tells_everybody_whether_it_is_ready_and_nothing_else(start_gateway, own_upstream, tmp_path, phone):
+    port = uncommon_port()
+    gateway = start_gateway(
+        {"service": own_upstream.address}, registry={"devices": 64}, timeouts={"shutdown_delay": "1h"}, administration={
+            "socket": str(tmp_path / "admin.sock"), "listeners": [{"address": f"0.0.0.0:{port}", "level": "health"}]})
+    page = Page(port)
+
+    def probe(method, path, **fields):
+        return page.ask(method, path, **{"origin": None, "sec_fetch_site": None, **fields})[:2]
+    # Probes name the address as they know it, or not at all.
+    for fields in [{}, {"host": "10.1.2.3:9466"}, {"host": "gateway.internal"}]:
+        assert probe("GET", "/health/ready", **fields) == (200, "ready\n")
+        assert probe("GET", "/health/live", **fields) == (200, "live\n")
+    others = ["/", "/metrics", "/status", "/devices", "/decisions", "/reload", "/registry/export", "/page.js", "/health", "/nothing"]
+    for path in others:
+        answers = {str(probe(method, path)) for method in ["GET", "POST"]}
+        assert len(answers) == 1 and "not_found" in answers.pop(), path
+    assert probe("POST", "/reload", origin="https://evil.example")[0] == 404
+    assert probe("GET", "/metrics", authorization="Bearer " + "a" * 40)[0] == 404
+    assert scrape(gateway)("attestgate_administration_refused_total", reason="level") == 0
+    gateway.signal()
+    eventually(lambda: probe("GET", "/health/ready") == (503, "not ready\n"), "the probe to fail, without the reason")
+    assert probe("GET", "/health/live")[0] == 200
+    gateway.signal()
+    assert gateway.wait() == 0
+
+
+def test_a_full_health_listener_keeps_no_operator_out(start_gateway, own_upstream, tmp_path):
+    port = uncommon_port()
+    gateway = start_gateway({"service": own_upstream.address}, administration={
+        "socket": str(tmp_path / "admin.sock"), "listeners": [{"address": f"127.0.0.1:{port}", "level": "health"}]})
+    held = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(100)]
+    try:
+        assert attestgate("status", "--config", gateway.conf_path).returncode == 0
+        # The idle ones give way to a probe.
+        eventually(lambda: answers(port), "a probe to be answered")
+    finally:
+        for each in held:
+            each.close()
+
+
+def answers(port):
+    try:
+        return Page(port).ask("GET", "/health/ready", origin=None)[0] == 200
+    except OSError:
+        return False
 
 
 def test_status_shows_generation_workers_upstreams_and_certificates(start_attested):

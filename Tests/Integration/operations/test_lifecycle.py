@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.client import Client, IncompleteResponse, get
+from support.exposition import ask
 from support.gateway import Gateway
 from support.pki import attestgate
 from support.recording_upstream import OK
@@ -44,6 +45,35 @@ def is_stopping(gateway):
     except ConnectionResetError:
         # Closed between the two halves of the connection's making.
         return False
+
+
+def test_a_stopping_gateway_accepts_connections_for_the_delay_and_a_second_signal_ends_it(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, workers=2, timeouts={"shutdown_delay": "1h"})
+    gateway.signal()
+    eventually(lambda: ask(gateway, "/health/ready") == (503, "text/plain", "the gateway is stopping\n"), "readiness to fail")
+    assert ask(gateway, "/health/live")[0] == 200
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        done = attestgate("reload", "--config", gateway.conf_path)
+        assert done.returncode == 1 and "the gateway is stopping" in done.stderr
+        gateway.signal()
+        assert gateway.wait() == 0
+    assert gateway.errors.count("stopping: not ready, still accepting connections for 3600000 ms") == 1
+    assert gateway.errors.count("stopping: finishing requests in flight") == 1
+
+
+def test_requests_in_flight_finish_after_the_delay(start_gateway, own_upstream, held, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown_delay": "100ms"})
+    release = held(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", b"world")
+    with Client(gateway, phone) as client:
+        client.send(get("/"))
+        client.read_head()
+        gateway.signal()
+        eventually(lambda: is_stopping(gateway), "the delay to end")
+        assert gateway.process.poll() is None
+        release.set()
+        assert client._exactly(10) == b"helloworld"
+    assert gateway.wait() == 0
 
 
 def test_a_response_in_flight_is_completed_before_the_end(start_gateway, own_upstream, held, phone):

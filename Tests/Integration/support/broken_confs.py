@@ -248,6 +248,27 @@ MISTAKES = {
         "      token_file: administration.token", "      level: metric\n      token_file: administration.token"),
 }
 
+MISTAKES |= {
+    "a health listener with a token": (
+        "      token_file: administration.token", "      level: health\n      token_file: administration.token"),
+    "a health listener with names": ("      token_file: administration.token", "      level: health\n      hosts: ['gateway:9464']"),
+    "a health listener with TLS": (
+        "      token_file: administration.token",
+        "      level: health\n      tls: {certificate: server.pem, key: server.key}"),
+    "no administration, in other words": (ADMINISTRATION, "administration: none\n"),
+    "no administration, misspelt": (ADMINISTRATION, "administration: of\n"),
+    "the socket without its key": (ADMINISTRATION, "administration: administration.socket\n"),
+    "an administration without a socket": ("  socket: administration.socket\n", ""),
+    "a list for the administration": (ADMINISTRATION, "administration: [administration.socket]\n"),
+    "a counter rule misspelt": ("environment: production", "environment: production\n    counter: stict"),
+    "a window without its size": ("environment: production", "environment: production\n    counter: window"),
+    "a window that is too large": ("environment: production", "environment: production\n    counter: window 2048"),
+    "a delay without a unit": ("limits:\n", "timeouts:\n  shutdown_delay: 15\nlimits:\n"),
+    "a delay that is too long": ("limits:\n", "timeouts:\n  shutdown_delay: 2h\nlimits:\n"),
+    "a delay misspelt": ("limits:\n", "timeouts:\n  shutdown_dely: 15s\nlimits:\n"),
+    "a delay below zero": ("limits:\n", "timeouts:\n  shutdown_delay: -1s\nlimits:\n"),
+}
+
 # Warnings: the gateway starts all the same.
 DOUBTS = {
     "a certificate that has expired": (
