@@ -17,6 +17,9 @@ from support import framing_cases  # noqa: E402
 CORPUS = REPOSITORY.parent / "shared" / "corpora" / "http1-requests.json"
 # What the first byte (of FuzzContentDecoder: the first two) says; see the targets.
 STEPS = (1, 7)
+# All forms of targets admitted.
+FORMS = 7 << 5
+TARGETS = ["/a;b/c?d|e", "/a%2Fb%2f", "/%7e/[b]|c^?", "/a;b%2Fc/d;e"]
 STRICT_CHUNKS, LAX_CHUNKS = 6, 7
 RESPONSES = [
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\n\r\n",
@@ -49,6 +52,9 @@ def seeds(target):
     else:
         for data in connections():
             yield from (bytes([step]) + data for step in STEPS)
+        if target == "FuzzRequestHead":
+            for text in TARGETS:
+                yield bytes([FORMS + 7]) + f"GET {text} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
 
 
 target, directory = sys.argv[1:]

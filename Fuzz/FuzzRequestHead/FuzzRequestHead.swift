@@ -3,17 +3,23 @@ import HTTP
 /// libFuzzer's entry: request heads, and the content behind them.
 ///
 /// Properties: the parser never traps; a head that comes in pieces has the outcome of one that comes at once; what it
-/// accepts holds no line end, NUL or second spelling; content decodes the same in pieces as at once.
+/// accepts holds no line end, NUL or second spelling, unless that is admitted; no reading of the path climbs; content
+/// decodes the same in pieces as at once.
 ///
-/// The first byte of the input decides where it is cut.
+/// The first byte of the input decides where it is cut, and which forms of targets are admitted.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzRequestHead(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
     let bytes = Array(UnsafeBufferPointer(start: data + 1, count: count - 1))
     let step = max(1, Int(data[0]) % 32)
 
-    let whole = outcome(bytes, inStepsOf: bytes.count)
-    let pieces = outcome(bytes, inStepsOf: step)
+    let bits = data[0] >> 5
+    var forms: TargetForms = bits & 1 == 0 ? [] : .common
+    if bits & 2 != 0 { forms.insert(.semicolon) }
+    if bits & 4 != 0 { forms.insert(.encodedSlash) }
+
+    let whole = outcome(bytes, inStepsOf: bytes.count, admitting: forms)
+    let pieces = outcome(bytes, inStepsOf: step, admitting: forms)
     precondition(agree(whole, pieces), "a cut changes the outcome: \(whole) against \(pieces)")
     return 0
 }
@@ -40,8 +46,8 @@ private enum Outcome: Equatable {
     }
 }
 
-private func outcome(_ bytes: [UInt8], inStepsOf step: Int) -> Outcome {
-    var parser = RequestHeadParser(limits: HeadLimits(bytes: 2_048, target: 512, fields: 32))
+private func outcome(_ bytes: [UInt8], inStepsOf step: Int, admitting forms: TargetForms) -> Outcome {
+    var parser = RequestHeadParser(limits: HeadLimits(bytes: 2_048, target: 512, fields: 32, targetForms: forms))
     var head = RequestHead()
     var end = 0
     while end < bytes.count {
@@ -49,6 +55,8 @@ private func outcome(_ bytes: [UInt8], inStepsOf step: Int) -> Outcome {
         do throws(MessageFault) {
             if case .complete(let length) = try parser.parse(bytes.span.extracting(first: end), into: &head) {
                 check(head, bytes, length)
+                precondition(head.targetForms.isSubset(of: forms))
+                checkReadings(of: head, bytes)
                 return decode(head, bytes, from: length, inStepsOf: step)
             }
         } catch {
@@ -72,8 +80,20 @@ private func check(_ head: RequestHead, _ bytes: [UInt8], _ length: Int) {
     }
     let path = bytes[head.path.start..<head.path.end]
     precondition(path.first == UInt8(ascii: "/"))
-    precondition(!path.contains(UInt8(ascii: "\\")) && !path.contains(UInt8(ascii: ";")))
+    precondition(!path.contains(UInt8(ascii: "\\")))
+    precondition(head.targetForms.contains(.semicolon) == path.contains(UInt8(ascii: ";")))
     precondition(!head.host.isEmpty && head.host.count <= head.authority.count)
+}
+
+private func checkReadings(of head: RequestHead, _ bytes: [UInt8]) {
+    let readings = TargetSpelling.readings(of: head.path.of(bytes.span), with: head.targetForms)
+    for reading in readings + [Array(bytes[head.path.start..<head.path.end])] {
+        let segments = reading.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        for (place, segment) in segments.enumerated() {
+            precondition(!segment.isEmpty || place == segments.count - 1)
+            precondition(segment.count > 2 || segment.isEmpty || !segment.allSatisfy { $0 == UInt8(ascii: ".") })
+        }
+    }
 }
 
 private func decode(_ head: RequestHead, _ bytes: [UInt8], from start: Int, inStepsOf step: Int) -> Outcome {

@@ -62,6 +62,12 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         default: "[]",
         "Request fields to forward although their names have other characters than letters, digits and -.")
     public var unusualFields: [String]
+    @Setting(.choice, default: "strict", "Which spellings of the request target are accepted.")
+    public var targets: Targets
+    @Setting(
+        .distinct(.choice, minimum: 0), default: "[]",
+        "Characters to accept in paths although services read them in several ways.")
+    public var pathCharacters: [PathCharacter]
     @Setting(
         .rate, unit: "requests of all clients", isIndependent: true, "The maximum rate of requests to the upstream.")
     public var rate: RateConfiguration?
@@ -142,6 +148,22 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         case collect
         /// Forwards content as it arrives, except for the last byte.
         case stream
+    }
+
+    /// The accepted spellings of a target.
+    public enum Targets: String, CaseIterable, Sendable {
+        /// One spelling of each path, and queries by RFC 3986.
+        case strict
+        /// What browsers and their URL libraries send.
+        case common
+    }
+
+    /// A character of paths that services read in several ways.
+    public enum PathCharacter: String, CaseIterable, Sendable {
+        /// `;`, behind which some services see parameters that are no part of the segment.
+        case semicolon
+        /// `%2F`, which some services take for a separator.
+        case encodedSlash = "encoded-slash"
     }
 
     /// The treatment of a request for a WebSocket.

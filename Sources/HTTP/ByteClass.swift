@@ -35,6 +35,13 @@ enum ByteClass {
         return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
+    /// Returns whether browsers leave the byte as it is in a query, although RFC 3986 does not: ``[\]^`{|}``. The WHATWG
+    /// URL Standard percent-encodes only controls, space, `"`, `#`, `<`, `>`, in its special schemes `'`, and all above
+    /// ASCII.
+    static func isRawInQuery(_ byte: UInt8) -> Bool {
+        (0x5b...0x5e).contains(byte) || byte == 0x60 || (0x7b...0x7d).contains(byte)
+    }
+
     /// Returns whether the byte is unreserved (RFC 3986 section 2.3). The canonical spelling never percent-encodes it.
     static func isUnreserved(_ byte: UInt8) -> Bool {
         isAlphanumeric(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")

@@ -7,6 +7,11 @@ public struct RequestHead: ScannedHead, Sendable {
     public internal(set) var path = ByteRange.empty
     /// The query without the `?`. Nil if the target has none.
     public internal(set) var query: ByteRange?
+    /// The forms of path and query beyond the strict spelling. Only those that the limits of heads admit; the caller
+    /// decides which of them its route admits.
+    public internal(set) var targetForms: TargetForms = []
+    /// The byte for which the target was refused. Nil unless it was.
+    public internal(set) var targetFault: TargetFault?
     /// The host and port from the Host field, or from `:authority` in HTTP/2.
     public internal(set) var authority = ByteRange.empty
     /// The host without the port.
@@ -50,11 +55,12 @@ public struct RequestHead: ScannedHead, Sendable {
 
     public init() {}
 
-    /// Creates the head of an unreadable request. It has only what the response to it depends on: a response to HEAD
-    /// has no content.
+    /// Creates the head of an unreadable request. It has only what the answer and its log line depend on: a response
+    /// to HEAD has no content.
     public init(unreadable head: RequestHead) {
         method = head.method == .head ? .head : nil
         version = .http2
+        targetFault = head.targetFault
     }
 
     /// Whether response trailers can be sent to the client, and it accepts them: `te: trailers`, the only value of the
@@ -64,6 +70,47 @@ public struct RequestHead: ScannedHead, Sendable {
     /// Whether the client may send another request on this connection (RFC 9112 section 9.3). An HTTP/1.0 client must
     /// ask for it with `Connection: keep-alive`. No proxy can have forwarded that, since TLS ends here.
     public var isPersistent: Bool { (minorVersion >= 1 || connection.keepAlive) && !connection.close }
+
+    /// Takes the path and the query of a target.
+    ///
+    /// - Parameters:
+    ///   - target: the path, and what follows it.
+    ///   - bytes: the bytes to which the range refers.
+    ///   - admitted: the forms that are accepted beyond the strict spelling.
+    mutating func take(
+        target: ByteRange, _ bytes: Span<UInt8>, admitting admitted: TargetForms
+    ) throws(MessageFault) {
+        var pathEnd = target.start
+        while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
+        path = ByteRange(target.start, pathEnd)
+        guard !path.isEmpty, bytes[target.start] == UInt8(ascii: "/") else { throw .targetForm }
+        do throws(TargetFault) {
+            targetForms = try TargetSpelling.check(path: path.of(bytes), admitting: admitted)
+            guard pathEnd < target.end else { return }
+            let range = ByteRange(pathEnd + 1, target.end)
+            query = range
+            targetForms.formUnion(
+                try TargetSpelling.check(query: range.of(bytes), at: path.count + 1, admitting: admitted))
+        } catch {
+            targetFault = error
+            throw error.kind
+        }
+    }
+
+    /// Returns the first byte for which a target is refused that has other forms than the admitted ones.
+    ///
+    /// - Parameter bytes: the bytes to which the ranges refer.
+    public func targetFault(_ bytes: Span<UInt8>, admitting admitted: TargetForms) -> TargetFault {
+        do throws(TargetFault) {
+            _ = try TargetSpelling.check(path: path.of(bytes), admitting: admitted)
+            if let query {
+                _ = try TargetSpelling.check(query: query.of(bytes), at: path.count + 1, admitting: admitted)
+            }
+            return TargetFault(.pathSpelling, UInt8(ascii: "/"), at: 0)
+        } catch {
+            return error
+        }
+    }
 
     mutating func append(_ field: HeaderField, _ limits: HeadLimits) throws(MessageFault) {
         if field.hasUnusualName {
@@ -76,6 +123,8 @@ public struct RequestHead: ScannedHead, Sendable {
     mutating func reset() {
         method = nil
         query = nil
+        targetForms = []
+        targetFault = nil
         authority = .empty
         host = .empty
         fields.removeAll(keepingCapacity: true)
@@ -163,13 +212,19 @@ public struct HeadLimits: Sendable {
     /// Whether field names may have characters other than letters, digits and `-`. The head then reports it, and the
     /// caller decides.
     public let admitsUnusualNames: Bool
+    /// The forms of targets that are accepted beyond the strict spelling. The head then reports them, and the caller
+    /// decides.
+    public let targetForms: TargetForms
 
-    public init(bytes: Int, target: Int, fields: Int, admitsUnusualNames: Bool = false) {
+    public init(
+        bytes: Int, target: Int, fields: Int, admitsUnusualNames: Bool = false, targetForms: TargetForms = []
+    ) {
         precondition(bytes <= 65_535, "ranges of a head are 16 bits wide")
         self.bytes = bytes
         self.target = target
         self.fields = fields
         self.admitsUnusualNames = admitsUnusualNames
+        self.targetForms = targetForms
     }
 
     /// The limits for response heads of upstreams, and for tests.

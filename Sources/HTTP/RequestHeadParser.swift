@@ -117,13 +117,7 @@ public struct RequestHeadParser: HeadScanner, Sendable {
             guard pathStart < target.end else { throw .targetForm }
             absoluteAuthority = ByteRange(authorityStart, pathStart)
         }
-        var pathEnd = pathStart
-        while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
-        head.path = ByteRange(pathStart, pathEnd)
-        try TargetSpelling.check(path: bytes.extracting(pathStart..<pathEnd))
-        guard pathEnd < target.end else { return }
-        head.query = ByteRange(pathEnd + 1, target.end)
-        try TargetSpelling.check(query: bytes.extracting((pathEnd + 1)..<target.end))
+        try head.take(target: ByteRange(pathStart, target.end), bytes, admitting: limits.targetForms)
     }
 
     // MARK: - Fields

@@ -29,13 +29,15 @@ public struct Route: Sendable {
     public let webSocket: Bool
     /// In lower case: names of fields with characters other than letters, digits and `-` that requests may have all the same.
     public let unusualNames: [[UInt8]]
+    /// The forms of targets that requests may have beyond the strict spelling.
+    public let targetForms: TargetForms
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         enforcedPercent: Int = 100, apps: AppSet = .none, components: [String] = [], upstream: Int,
         contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
-        unusualNames: [String] = []
+        unusualNames: [String] = [], targetForms: TargetForms = []
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -51,6 +53,7 @@ public struct Route: Sendable {
         self.body = body
         self.webSocket = webSocket
         self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
+        self.targetForms = targetForms
     }
 
     /// Whether the requirement is not enforced on every device.

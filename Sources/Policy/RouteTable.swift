@@ -41,6 +41,26 @@ public struct RouteTable {
         routes[index].admitsNames(of: head, bytes)
     }
 
+    /// Returns the objection to the target of a request that matches a route, or nil if there is none.
+    ///
+    /// A path that services may read in several ways must lead to the same route in each of them. Otherwise a service
+    /// could execute a request under the requirements of another route than that of its path.
+    ///
+    /// - Parameters:
+    ///   - index: the matched route.
+    ///   - bytes: what the ranges of `head` refer to.
+    public func targetFault(of head: RequestHead, _ bytes: Span<UInt8>, at index: Int) -> TargetFault? {
+        guard !head.targetForms.isEmpty else { return nil }
+        let admitted = routes[index].targetForms
+        guard head.targetForms.isSubset(of: admitted) else { return head.targetFault(bytes, admitting: admitted) }
+        guard head.targetForms.concernPath else { return nil }
+        let isAmbiguous = TargetSpelling.readings(of: head.path.of(bytes), with: head.targetForms).contains {
+            match(host: head.host.of(bytes), path: $0.span, method: head.routedMethod) != .route(index)
+        }
+        // Without a form the path is refused at the first byte that has several readings.
+        return isAmbiguous ? head.targetFault(bytes, admitting: .commonQuery) : nil
+    }
+
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
         // The first route of the request's host. Until it is found, each route's host is compared.

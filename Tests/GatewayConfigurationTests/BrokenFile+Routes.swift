@@ -102,7 +102,7 @@ extension BrokenFile {
             "a path with an encoded slash",
             "path: /records",
             "path: ▶/a%2Fb",
-            "`%2F` is refused in every request"),
+            "services read `%2F` in several ways"),
         BrokenFile(
             "a path with lower-case hexadecimal",
             "path: /records",

@@ -13,7 +13,7 @@ struct DiagnosticTests {
                    17 |     methds: [GET]
                       |     ^~~~~~
                   expected one of: name, host, path, methods, require, enforce, apps, components, upstream, \
-                content_limit, content_idle, body, websocket, unusual_headers, rate
+                content_limit, content_idle, body, websocket, unusual_headers, targets, path_characters, rate
                   did you mean `methods`?
                 """)
     }

@@ -52,6 +52,42 @@ struct RouteTableTests {
         #expect(name("a.example", "/records/own", nil).hasPrefix("405"))
     }
 
+    @Test(
+        "a route admits forms of targets, and only where every reading of the path leads to it",
+        arguments: [
+            // The path, and whether the route `/common` takes it.
+            ("/common/a", true), ("/common/a?b|c", true), ("/common/%7ea/b[1]", true), ("/common/a?", true),
+            ("/common/a;b", true), ("/common/a%2Fb", true), ("/common/a;b%2Fc;d/e", true),
+            // The prefix itself in another spelling: it would not lead here.
+            ("/common%2Fa", false), ("/common;a/b", false), ("/c%6Fmmon/a", false),
+            // A longer prefix in another spelling.
+            ("/common/%73trict/a", false), ("/common/strict;a/b", false), ("/common/strict%2Fb", false),
+            ("/common/%73trict%2Fb", false), ("/common/%2573trict", false), ("/common/stricter;a", true),
+            ("/common/x;a%2F..%2Fstrict", false), ("/common/strict;a%2Fb/c", false),
+            // Its own forms are none.
+            ("/common/strict/a|b", false), ("/common/strict/a?b|c", false), ("/common/strict/a;b", false),
+        ] as [(String, Bool)])
+    func targets(_ target: String, _ isTaken: Bool) throws {
+        let forms: TargetForms = [.common, .semicolon, .encodedSlash]
+        func route(_ prefix: String, _ forms: TargetForms) -> Route {
+            Route(
+                name: prefix, host: "a", prefix: prefix, methods: MethodSet(Method.allCases),
+                requirement: .certificate, upstream: 0, contentLimit: 0, targetForms: forms)
+        }
+        let table = RouteTable([route("/", []), route("/common", forms), route("/common/strict", [])])
+        let bytes = Array("GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
+        var parser = RequestHeadParser(limits: HeadLimits(bytes: 4096, target: 1024, fields: 8, targetForms: forms))
+        var head = RequestHead()
+        do throws(MessageFault) { _ = try parser.parse(bytes.span, into: &head) } catch { return #expect(!isTaken) }
+        let match = table.match(host: head.host.of(bytes.span), path: head.path.of(bytes.span), method: .get)
+        guard case .route(let index) = match else {
+            Issue.record("no route")
+            return
+        }
+        let isAdmitted = table.targetFault(of: head, bytes.span, at: index) == nil
+        #expect((isAdmitted && table.routes[index].name == "/common") == isTaken)
+    }
+
     @Test("hosts are compared without case, and unknown hosts have no route")
     func hosts() {
         #expect(name("A.Example", "/") == "root")

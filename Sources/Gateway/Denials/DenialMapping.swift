@@ -128,6 +128,13 @@ struct Refusal: Error, Equatable {
         contents = Contents(denial, detail, component, nil)
     }
 
+    /// Creates the refusal of a malformed request.
+    ///
+    /// - Parameter target: The byte of the target for which it is refused, if it is.
+    init(_ fault: MessageFault, _ target: TargetFault? = nil) {
+        self.init(Denial(fault), target.map { "\(fault.reason): \($0)" } ?? String(describing: fault.reason))
+    }
+
     init(_ excess: RateExcess) {
         contents = Contents(.rateLimited, excess.scope.rawValue, nil, excess)
     }

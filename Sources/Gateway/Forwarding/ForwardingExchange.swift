@@ -122,7 +122,7 @@ final class ForwardingExchange: Exchange {
 
     override func requestFaulted(_ fault: MessageFault) {
         if request.trace == .none { request.trace = gateway.beginTrace() }
-        deny(Denial(fault), String(describing: fault.reason))
+        deny(Refusal(fault, head.targetFault))
     }
 
     override func requestTimedOut() {

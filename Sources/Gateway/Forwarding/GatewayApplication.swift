@@ -433,6 +433,7 @@ extension Route {
             enforcedPercent: enforcedPercent, apps: apps.unshared,
             components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
-            webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) })
+            webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) },
+            targetForms: targetForms)
     }
 }

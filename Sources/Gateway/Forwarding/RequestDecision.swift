@@ -16,8 +16,8 @@ internal import Vocabulary
 /// | -------- | ------------------------- | ---------------------------------------------------------------------- |
 /// | source   |                           | rate_limited                                                           |
 /// | route    |                           | device_unknown (a stranger), misdirected, header_refused,              |
-/// |          |                           | route_unknown, method_refused, header_refused, content_too_large,      |
-/// |          |                           | request_malformed, websocket_version                                   |
+/// |          |                           | route_unknown, method_refused, header_refused, request_malformed,      |
+/// |          |                           | content_too_large, request_malformed, websocket_version                |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
 /// |          |                           | device_risky, os_outdated, app_refused, rate_limited                   |
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
@@ -138,16 +138,17 @@ struct RequestDecision: ~Copyable {
             route = index
             return .refuse(Refusal(.methodRefused))
         case .route(let index):
-            guard gateway.routes.admitsNames(of: head, bytes, at: index) else { return refuse(.fieldNameUnusual) }
+            guard gateway.routes.admitsNames(of: head, bytes, at: index) else {
+                return .refuse(Refusal(MessageFault.fieldNameUnusual))
+            }
             route = index
+            if let fault = gateway.routes.targetFault(of: head, bytes, at: index) {
+                return .refuse(Refusal(fault.kind, fault))
+            }
             requirement = gateway.routes.routes[index].requirement
             if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
-    }
-
-    private func refuse(_ fault: MessageFault) -> Step {
-        .refuse(Refusal(Denial(fault), String(describing: fault.reason)))
     }
 
     private mutating func follow(

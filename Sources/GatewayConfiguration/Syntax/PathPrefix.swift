@@ -63,7 +63,7 @@ enum PathPrefix {
             throw InvalidValue("`%\(text)` encodes `\(Unicode.Scalar(octet))`, which must not be encoded")
         }
         guard ![0, UInt8(ascii: "/"), UInt8(ascii: "\\"), UInt8(ascii: "%")].contains(octet) else {
-            throw InvalidValue("`%\(text)` is refused in every request, so a route cannot contain it")
+            throw InvalidValue("services read `%\(text)` in several ways, so a route cannot contain it")
         }
     }
 

@@ -102,7 +102,7 @@ struct RequestBlock: ~Copyable {
         try checkPseudoFields(&head)
         guard !progress.seen.isDisjoint(with: [.host, .authority]) else { throw .hostMissing }
         if !cookies.isEmpty { try appendCookies(&head, &bytes) }
-        try readTarget(&head, bytes.readable)
+        try head.take(target: progress.target, bytes.readable, admitting: heads.targetForms)
         head.version = .http2
         let length = progress.meanings.framing.contentLength
         if progress.seen.contains(.connect) {
@@ -165,18 +165,6 @@ struct RequestBlock: ~Copyable {
             throw .pseudoFieldUnknown
         }
         guard progress.seen.isSuperset(of: [.method, .scheme, .path]) else { throw .pseudoFieldMissing }
-    }
-
-    private func readTarget(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
-        let target = progress.target
-        var pathEnd = target.start
-        while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
-        head.path = ByteRange(target.start, pathEnd)
-        try TargetSpelling.check(path: head.path.of(bytes))
-        guard pathEnd < target.end else { return }
-        let query = ByteRange(pathEnd + 1, target.end)
-        try TargetSpelling.check(query: query.of(bytes))
-        head.query = query
     }
 
     private func readAuthority(

@@ -88,7 +88,7 @@ public struct Blueprint: Sendable {
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed,
-                unusualNames: route.unusualFields)
+                unusualNames: route.unusualFields, targetForms: Self.targetForms(route))
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -169,7 +169,8 @@ public struct Blueprint: Sendable {
         let limits = configuration.limits
         settings.head = HeadLimits(
             bytes: limits.head, target: limits.target, fields: limits.fields,
-            admitsUnusualNames: configuration.routes.contains { !$0.unusualFields.isEmpty })
+            admitsUnusualNames: configuration.routes.contains { !$0.unusualFields.isEmpty },
+            targetForms: configuration.routes.reduce(into: []) { $0.formUnion(targetForms($1)) })
         settings.connections = limits.connections
         settings.handshakes = limits.handshakes
         settings.strangersGiveWay = true
@@ -229,6 +230,15 @@ public struct Blueprint: Sendable {
         switch body {
         case .collect: .collected
         case .stream: .streamed
+        }
+    }
+
+    private static func targetForms(_ route: RouteConfiguration) -> TargetForms {
+        route.pathCharacters.reduce(into: route.targets == .common ? .common : []) { forms, character in
+            switch character {
+            case .semicolon: forms.insert(.semicolon)
+            case .encodedSlash: forms.insert(.encodedSlash)
+            }
         }
     }
 

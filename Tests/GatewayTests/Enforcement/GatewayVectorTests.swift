@@ -62,7 +62,8 @@ private struct VectorGateway {
     func verdict(on request: ProofVectors.Request) throws -> String {
         let content = Array(request.content.utf8)
         let bytes = try head(of: request, contentLength: content.count)
-        var parser = RequestHeadParser(limits: .standard)
+        var parser = RequestHeadParser(
+            limits: HeadLimits(bytes: 16_384, target: 8_192, fields: 100, targetForms: .common))
         var head = RequestHead()
         _ = try parser.parse(bytes.span, into: &head)
         let verdict = verifier.verify(head, bytes.span, by: device, of: app, covering: Coverage(), now: time)

@@ -26,7 +26,7 @@ struct RequestDecisionTests {
     enum Fault: Int, CaseIterable, CustomTestStringConvertible {
         case source
         case stranger
-        case otherHost, otherPort, overridingField, hostUnknown, pathUnknown, method, fieldName, declaredLength
+        case otherHost, otherPort, overridingField, hostUnknown, pathUnknown, method, fieldName, target, declaredLength
         case webSocketMalformed, webSocketVersion
         case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
         case deviceRate
@@ -48,7 +48,7 @@ struct RequestDecisionTests {
             case .method: .methodRefused
             case .fieldName: .headerRefused
             case .declaredLength, .contentLength: .contentTooLarge
-            case .webSocketMalformed: .requestMalformed
+            case .target, .webSocketMalformed: .requestMalformed
             case .webSocketVersion: .webSocketVersion
             case .storeSilent, .storeLost: .storeUnavailable
             case .stranger, .keyUnknown: .deviceUnknown
@@ -396,9 +396,10 @@ private final class World {
     /// Runs the steps as an exchange does, with a registry of its own and without an upstream.
     private func run(_ text: String, content: [UInt8], _ faults: Set<Fault>) throws -> Denial? {
         let bytes = Array(text.utf8)
-        // As if another route admitted the field.
+        // As if another route admitted the field and the target.
         var parser = RequestHeadParser(
-            limits: HeadLimits(bytes: 16_384, target: 8_192, fields: 100, admitsUnusualNames: true))
+            limits: HeadLimits(
+                bytes: 16_384, target: 8_192, fields: 100, admitsUnusualNames: true, targetForms: .common))
         var head = RequestHead()
         _ = try parser.parse(bytes.span, into: &head)
         let exhausted = [Fault.source, .deviceRate, .routeRate].first { faults.contains($0) }
@@ -528,7 +529,8 @@ private final class World {
         let method = faults.contains(.method) ? "DELETE" : isUpgrade ? "GET" : "POST"
         let host =
             faults.contains(.hostUnknown) ? "b.example" : faults.contains(.otherPort) ? "a.example:444" : "a.example"
-        var lines = ["\(method) \(path) HTTP/1.1", "Host: \(host)"]
+        let query = faults.contains(.target) ? "?a|b" : ""
+        var lines = ["\(method) \(path)\(query) HTTP/1.1", "Host: \(host)"]
         if faults.contains(.overridingField) { lines.append("X-HTTP-Method-Override: DELETE") }
         if faults.contains(.fieldName) { lines.append("X_Odd: 1") }
         if isUpgrade {
@@ -539,7 +541,7 @@ private final class World {
         } else {
             lines.append("Content-Length: \(faults.contains(.declaredLength) ? 11 : 5)")
         }
-        if !faults.contains(.noProof) { lines += try proof(method, host, path, hasContent: !isUpgrade, faults) }
+        if !faults.contains(.noProof) { lines += try proof(method, host, path + query, hasContent: !isUpgrade, faults) }
         return lines.joined(separator: "\r\n") + "\r\n\r\n"
     }
 

@@ -42,7 +42,7 @@ def assert_refused(gateway, response, fault, is_logged):
     assert response.value("connection") == "close"
     # The log is the same however the bytes arrive; waiting for it each time would take a minute.
     entry = assert_denied(gateway, response, code, status, is_logged=is_logged)
-    assert entry is None or entry["detail"] == attacks.REASONS[fault]
+    assert entry is None or attacks.is_reason(entry["detail"], fault)
 
 
 @pytest.mark.parametrize("name", attacks.HEADS)

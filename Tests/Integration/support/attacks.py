@@ -16,6 +16,16 @@ def read_faults():
 
 REASONS = read_faults()
 
+PLACE = re.compile(r": byte 0x[0-9a-f]{2} at offset [0-9]+ of the target")
+
+
+def is_reason(detail, fault):
+    """Whether the log gives the fault as the reason: of a target with the byte and its place, and nothing else of it."""
+    has_place = fault in ["pathSpelling", "querySpelling"]
+    reason, place = detail[:len(REASONS[fault])], detail[len(REASONS[fault]):]
+    return reason == REASONS[fault] and (PLACE.fullmatch(place) is not None if has_place else place == "")
+
+
 KINDS = {
     "targetTooLong": ("too_large", 414), "headTooLarge": ("too_large", 431), "tooManyFields": ("too_large", 431),
     "trailerTooLarge": ("too_large", 431), "fieldNameUnusual": ("header_refused", 400),

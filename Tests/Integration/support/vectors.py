@@ -158,6 +158,9 @@ class Vectors:
         yield self.request(
             "fields, percent-encoding, a port", "PUT", "https://API.example.org:8443/a%20b?c=d%C3%BC&e",
             [JSON, ["Content-Encoding", "identity"], ["Authorization", "Bearer abc"], ["X-Other", "uncovered"]], "[]", 43)
+        # Where the route has `targets: common`.
+        yield self.request(
+            "raw characters in the query", "GET", "https://api.example.org/Patient?identifier=urn:oid:1|42")
         yield self.request(
             "a field that the challenge asks for, in two lines", "GET", "https://api.example.org/location",
             [["X-Location", "52.5, 13.4"], ["X-Location", " 3m "]], counter=4294967295)
