@@ -293,6 +293,13 @@ private enum FieldReferences {
             if stripped.contains(name) {
                 reading.refuse(entry.place, "\(entry.summary) is also among the `strip_headers`")
             }
+            if states(name, in: root) {
+                reading.refuse(
+                    entry.place,
+                    "\(entry.summary) is also among the fields in `forwarded` of an upstream, which would get two of them",
+                    expected: "the field in one of the two lists"
+                )
+            }
             if ProtectedFields.refused.contains(where: { $0.matches(name) }) {
                 reading.warn(
                     entry.place,
@@ -300,6 +307,17 @@ private enum FieldReferences {
                     expected: "a service that ignores the field, or no \(entry.summary)")
             }
         }
+        checkUnusual(stripped, in: root, reading)
+    }
+
+    /// Returns whether the gateway itself states a field to an upstream.
+    private static func states(_ name: String, in root: Item) -> Bool {
+        (root["upstreams"]?.entries ?? []).contains { upstream in
+            (upstream.value["forwarded"]?.elements ?? []).contains { $0.text == name }
+        }
+    }
+
+    private static func checkUnusual(_ stripped: [String], in root: Item, _ reading: Reading) {
         for route in root["routes"]?.elements ?? [] {
             // A service could mistake the field for one that the gateway removes or a proof covers.
             let covered = (route["components"]?.elements ?? []).compactMap {

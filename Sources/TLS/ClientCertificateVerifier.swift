@@ -16,12 +16,14 @@ enum ClientCertificateVerifier {
 
     /// Verifies the certificate of a handshake.
     ///
-    /// - Parameter chains: the chains that the same trust has verified before.
+    /// - Parameters:
+    ///   - chains: the chains that the same trust has verified before.
+    ///   - encoder: makes what the identity keeps of the certificate for services.
     /// - Returns: the identity and whether its chain was known, or the fault. After a fault, the context holds the
     ///   error whose alert fits.
     static func verify(
         _ context: OpaquePointer, admitting admission: ClientAdmission, knowing chains: VerifiedChains,
-        _ library: LibraryContext
+        encoding encoder: CertificateEncoder, _ library: LibraryContext
     ) -> Result<(identity: ClientIdentity, isKnown: Bool), ClientCertificateFault> {
         guard let pointer = X509_STORE_CTX_get0_cert(context) else { return .failure(refuse(context, .missing)) }
         let leaf = Certificate(sharing: pointer)
@@ -31,7 +33,7 @@ enum ClientCertificateVerifier {
             X509_STORE_CTX_set_error(context, X509_V_OK)
             return .success((known, isKnown: true))
         }
-        switch verify(leaf, context, admitting: admission, library) {
+        switch verify(leaf, context, admitting: admission, encoding: encoder, library) {
         case .success(let identity):
             if let digest { chains.insert(digest, identity) }
             // OpenSSL would keep it, decoded, for the lifetime of the connection.
@@ -42,14 +44,15 @@ enum ClientCertificateVerifier {
     }
 
     private static func verify(
-        _ leaf: Certificate, _ context: OpaquePointer, admitting admission: ClientAdmission, _ library: LibraryContext
+        _ leaf: Certificate, _ context: OpaquePointer, admitting admission: ClientAdmission,
+        encoding encoder: CertificateEncoder, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), securityLevel)
         let accepted = X509_verify_cert(context) == 1
         let verdict: Result<ClientIdentity, ClientCertificateFault>
         if accepted {
-            verdict = identity(of: leaf, context, library)
-        } else if admission.selfSigned, let judged = SelfSignedCertificate(leaf)?.identity(library) {
+            verdict = identity(of: leaf, context, encoding: encoder, library)
+        } else if admission.selfSigned, let judged = SelfSignedCertificate(leaf)?.identity(encoding: encoder, library) {
             verdict = judged
         } else {
             let error = X509_STORE_CTX_get_error(context)
@@ -83,7 +86,7 @@ enum ClientCertificateVerifier {
     }
 
     private static func identity(
-        of leaf: Certificate, _ context: OpaquePointer, _ library: LibraryContext
+        of leaf: Certificate, _ context: OpaquePointer, encoding encoder: CertificateEncoder, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         if let reason = unsuitability(of: leaf) { return .failure(fault(of: leaf, .unsuitable, reason, library)) }
         let chain = chain(of: context)
@@ -93,7 +96,8 @@ enum ClientCertificateVerifier {
             let identity = ClientIdentity(
                 kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
                 notBefore: chain.map { $0.notBefore ?? .max }.max() ?? .max,
-                notAfter: chain.map { $0.notAfter ?? 0 }.min() ?? 0, chain: try issued(chain, library))
+                notAfter: chain.map { $0.notAfter ?? 0 }.min() ?? 0, chain: try issued(chain, library),
+                fields: try encoder.fields(of: chain))
             return .success(identity)
         } catch {
             return .failure(fault(of: leaf, .unsuitable, error.description, library))
@@ -210,7 +214,9 @@ private struct SelfSignedCertificate {
     ///
     /// - Returns: the identity, or the fault. Nil if another key signed the certificate: then an unknown authority did,
     ///   whatever name it has.
-    func identity(_ library: LibraryContext) -> Result<ClientIdentity, ClientCertificateFault>? {
+    func identity(
+        encoding encoder: CertificateEncoder, _ library: LibraryContext
+    ) -> Result<ClientIdentity, ClientCertificateFault>? {
         func refused(_ kind: ClientCertificateFault.Kind, _ reason: String) -> Result<
             ClientIdentity, ClientCertificateFault
         > {
@@ -233,7 +239,8 @@ private struct SelfSignedCertificate {
             return .success(
                 ClientIdentity(
                     kind: .selfSigned, keyID: keyID, thumbprint: try certificate.thumbprint(library),
-                    notBefore: notBefore, notAfter: notAfter, chain: []))
+                    notBefore: notBefore, notAfter: notAfter, chain: [],
+                    fields: try encoder.fields(of: [certificate])))
         } catch {
             return refused(.unsuitable, error.description)
         }

@@ -23,12 +23,15 @@ public final class ClientIdentity: Sendable {
     let notBefore: Int64
     /// The earliest end of validity in the chain, in seconds since 1970, which also ends the connection.
     public let notAfter: Int64
+    /// The certificate for services. Nil if none receives it, or if it is too large for a field.
+    public let fields: CertificateFields?
     /// The certificates that revocation lists may contain: from the leaf up, without the trusted one. Empty if
     /// self-signed.
     let chain: [IssuedCertificate]
 
     init(
-        kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notBefore: Int64, notAfter: Int64, chain: [IssuedCertificate]
+        kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notBefore: Int64, notAfter: Int64, chain: [IssuedCertificate],
+        fields: CertificateFields? = nil
     ) {
         self.kind = kind
         self.chain = chain
@@ -36,6 +39,7 @@ public final class ClientIdentity: Sendable {
         self.thumbprint = thumbprint
         self.notBefore = notBefore
         self.notAfter = notAfter
+        self.fields = fields
     }
 }
 

@@ -18,6 +18,8 @@ public final class ServerContext {
     public let demandsCertificates: Bool
     /// The rules for clients with certificates.
     public let admission: ClientAdmission
+    /// Makes what identities keep of certificates for services.
+    fileprivate let encoder: CertificateEncoder
     /// The offered protocols, the preferred one first.
     let protocols: [ApplicationProtocol]
     /// The OCSP response of the certificate, for clients that ask for it.
@@ -33,12 +35,13 @@ public final class ServerContext {
     ///     client certificate, and is never used for a listener of the gateway.
     ///   - admission: the rules for clients. If self-signed certificates are accepted, the client does not receive the
     ///     authorities' names: otherwise a client with a self-signed certificate would present none.
+    ///   - kept: what identities keep of certificates for services.
     ///   - protocols: at least one, the preferred one first.
     ///   - staple: the OCSP response of the server certificate, sent while it is fresh.
     ///   - sessions: the table that the contexts of all workers share.
     public init(
         names: [ServerName] = [], chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
-        admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy,
+        admission: ClientAdmission = ClientAdmission(), keeping kept: CertificateForwarding = .off, policy: TLSPolicy,
         protocols: [ApplicationProtocol] = [.http11], staple: StapledResponse? = nil,
         sessions: SessionTable, library: LibraryContext
     ) throws(CryptographyError) {
@@ -52,6 +55,7 @@ public final class ServerContext {
         self.names = names
         demandsCertificates = authorities != nil
         self.admission = admission
+        encoder = CertificateEncoder(keeping: kept)
         self.protocols = protocols
         self.staple = staple
         try policy.apply(to: pointer)
@@ -136,7 +140,7 @@ private nonisolated func verifyClientCertificate(
     let connection = OpaquePointer(data)
     // The trust and the chains that it has verified belong to the same context.
     switch ClientCertificateVerifier.verify(
-        store, admitting: context.admission, knowing: context.chains, context.library)
+        store, admitting: context.admission, knowing: context.chains, encoding: context.encoder, context.library)
     {
     case .success((let identity, let isKnown)):
         HandshakeRecord.of(connection)?.isChainKnown = isKnown
@@ -197,10 +201,11 @@ extension ServerContext {
     ) throws(CryptographyError) {
         // Each list is hashed separately: a certificate that one host presents may be one that another host trusts. The
         // names are included, because hosts that are otherwise equal may lead to different services. The kind of
-        // certificates is included, so that sessions of self-signed ones are unknown where these are not accepted.
+        // certificates is included, so that sessions of self-signed ones are unknown where these are not accepted. So is
+        // what identities keep of them for services, which older sessions may lack.
         // Revocation lists and pins are not: they change often, and each resumption is checked against the current ones
         // (`sessionWanted`).
-        let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
+        let kinds: [UInt8] = [admission.selfSigned ? 1 : 0, encoder.kept.rawValue]
         // No name contains a space.
         let names = names.map(\.text).sorted().joined(separator: " ")
         let all = try digest(of: chain) + digest(of: authorities) + kinds + Array(names.utf8)

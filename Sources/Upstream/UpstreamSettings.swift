@@ -77,6 +77,8 @@ public struct UpstreamSettings: Sendable {
     /// The health checks. Nil if only requests show the health of servers.
     public var health: HealthCheckRules?
     public var head = HeadLimits.standard
+    /// The fields about the client that requests have.
+    public var clientFields = ClientFieldSettings()
 
     /// The maximum number of requests in flight at one server.
     var requestsPerServer: Int { (connectionsPerServer ?? connections) * requestsPerConnection }
@@ -88,6 +90,35 @@ public struct UpstreamSettings: Sendable {
         self.name = name
         self.servers = servers
     }
+}
+
+/// The settings of the fields about the client that an upstream receives.
+public struct ClientFieldSettings: Sendable {
+    public let names: ForwardedNames
+    public let certificate: CertificateForwarding
+    /// Whether the upstream receives Forwarded, and nothing else.
+    public let isForwardedAlone: Bool
+
+    public init(_ names: ForwardedNames = .forwarded, _ certificate: CertificateForwarding = .off) {
+        self.names = names
+        self.certificate = certificate
+        isForwardedAlone = names == .forwarded && certificate == .off
+    }
+}
+
+/// The fields that state the client's address, scheme and host.
+public struct ForwardedNames: OptionSet, Sendable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    /// `Forwarded` (RFC 7239).
+    public static let forwarded = ForwardedNames(rawValue: 1)
+    public static let xForwardedFor = ForwardedNames(rawValue: 2)
+    public static let xForwardedProto = ForwardedNames(rawValue: 4)
+    public static let xForwardedHost = ForwardedNames(rawValue: 8)
 }
 
 /// The rule that chooses a request's server.

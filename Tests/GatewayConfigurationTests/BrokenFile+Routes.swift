@@ -140,6 +140,44 @@ extension BrokenFile {
             "    methods: ▶[]\n    require",
             "the list is empty"),
         BrokenFile(
+            "targets that are none",
+            "    require",
+            "    targets: ▶commn\n    require",
+            "`commn` is not a known value",
+            suggestion: "common"),
+        BrokenFile(
+            "targets as a switch",
+            "    require",
+            "    targets: ▶true\n    require",
+            "`true` is not a known value"),
+        BrokenFile(
+            "a path character that is none",
+            "    require",
+            "    path_characters: [semicolon, ▶encoded_slash]\n    require",
+            "`encoded_slash` is not a known value",
+            suggestion: "encoded-slash"),
+        BrokenFile(
+            "a path character itself",
+            "    require",
+            "    path_characters: [▶'%2F']\n    require",
+            "`%2F` is not a known value"),
+        BrokenFile(
+            "a path character twice",
+            "    require",
+            "    path_characters: [semicolon, ▶semicolon]\n    require",
+            "`semicolon` is listed twice"),
+        BrokenFile(
+            "path characters that are no list",
+            "    require",
+            "    path_characters: ▶semicolon\n    require",
+            "found `semicolon`",
+            suggestion: "[semicolon]"),
+        BrokenFile(
+            "a client's field that the gateway states too",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    forwarded: [x-forwarded-for]\nforward_headers: [▶X-Forwarded-For]\n",
+            "`X-Forwarded-For` is also among the fields in `forwarded` of an upstream"),
+        BrokenFile(
             "an unknown level",
             "require: certificate",
             "require: ▶certificates",

@@ -80,6 +80,40 @@ extension BrokenFile {
             "`moderne` is not a known value",
             suggestion: "modern"),
         BrokenFile(
+            "a certificate field that is none",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    client_certificate: ▶rfc9441\n",
+            "`rfc9441` is not a known value",
+            suggestion: "rfc9440"),
+        BrokenFile(
+            "a certificate field as a list",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    client_certificate: ▶[rfc9440]\n",
+            "found a list"),
+        BrokenFile(
+            "a forwarded field that is none",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    forwarded: [forwarded, ▶x-forwarded-port]\n",
+            "`x-forwarded-port` is not a known value",
+            suggestion: "x-forwarded-for"),
+        BrokenFile(
+            "a forwarded field in capitals",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    forwarded: [▶X-Forwarded-For]\n",
+            "`X-Forwarded-For` is not a known value",
+            suggestion: "x-forwarded-for"),
+        BrokenFile(
+            "a forwarded field twice",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    forwarded: [x-forwarded-for, ▶x-forwarded-for]\n",
+            "is listed twice"),
+        BrokenFile(
+            "a forwarded field that is no list",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    forwarded: ▶x-forwarded-for\n",
+            "found `x-forwarded-for`",
+            suggestion: "[x-forwarded-for]"),
+        BrokenFile(
             "a protocol that is none",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    protocol: ▶h2c\n",

@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Testing
+import Upstream
 
 @testable import Gateway
 @testable import Telemetry
@@ -11,8 +12,11 @@ struct UpstreamRequestTests {
         id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 0, isRecorded: false)
     private static let traceLine = "traceparent: 00-00000000000000010000000000000002-0000000000000003-01\r\n"
 
+    private static let client = ClientFields(forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8))
+
     private func rewrite(
-        _ text: String, trace: TraceContext = trace, hasOnlyProof: Bool = false, verdict: RouteVerdict? = nil
+        _ text: String, trace: TraceContext = trace, hasOnlyProof: Bool = false, client: ClientFields = Self.client,
+        verdict: RouteVerdict? = nil
     ) throws -> (isWritten: Bool, text: String) {
         let bytes = Array(text.utf8)
         var parser = RequestHeadParser(limits: .standard)
@@ -28,8 +32,8 @@ struct UpstreamRequestTests {
             framing: head.framing
         ) {
             request.appendFields(
-                of: head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8), trace: trace,
-                device: nil, verdict: verdict, hasOnlyProof: hasOnlyProof, to: &$0)
+                of: head, bytes.span, client: client, trace: trace, device: nil, verdict: verdict,
+                hasOnlyProof: hasOnlyProof, to: &$0)
         }
         return (!output.overflowed, String(decoding: output.copy(), as: UTF8.self))
     }
@@ -100,6 +104,32 @@ struct UpstreamRequestTests {
         #expect(chunked.contains("\r\nTransfer-Encoding: chunked\r\n"))
         #expect(try rewrite("POST / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("\r\nContent-Length: 0\r\n"))
         #expect(try !rewrite("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("Content-Length"))
+    }
+
+    @Test("an upstream receives the fields about the client that it asks for, and a client's own never")
+    func client() throws {
+        let sent = ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Client-Cert"]
+        let start = "GET / HTTP/1.1\r\nHost: A.example:443\r\n"
+        let text = start + sent.map { "\($0): evil\r\n" }.joined() + "\r\n"
+        func written(_ names: ForwardedNames, certificate: String = "", chain: String = "") throws -> [String] {
+            var client = ClientFields(forwarded: names.contains(.forwarded) ? Self.client.forwarded : nil)
+            var others = ClientFields.Others(names, address: Array("192.0.2.7".utf8))
+            others.certificate = Array(certificate.utf8)
+            others.chain = Array(chain.utf8)
+            client.others = others
+            let lines = try rewrite(text, client: client).text.split(separator: "\r\n").map(String.init)
+            #expect(lines.allSatisfy { !$0.contains("evil") })
+            return lines.dropFirst(2).filter { !$0.hasPrefix("traceparent") }
+        }
+        #expect(try written([]) == [])
+        #expect(try written(.forwarded) == ["Forwarded: for=192.0.2.7;proto=https;host=\"a.example\""])
+        #expect(
+            try written([.xForwardedFor, .xForwardedProto, .xForwardedHost])
+                == ["X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: https", "X-Forwarded-Host: a.example"])
+        #expect(try written([], certificate: ":AA==:") == ["Client-Cert: :AA==:"])
+        #expect(
+            try written([], certificate: ":AA==:", chain: ":BB==:, :CC==:")
+                == ["Client-Cert: :AA==:", "Client-Cert-Chain: :BB==:, :CC==:"])
     }
 
     @Test("our own proof is removed, and signatures of others are passed on")

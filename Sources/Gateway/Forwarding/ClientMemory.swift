@@ -10,6 +10,8 @@ final class ClientMemory: ConnectionMemory {
     private unowned let connection: ServerConnection
     /// The start of the Forwarded field.
     private(set) lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
+    /// The address for X-Forwarded-For.
+    private(set) lazy var address = Array(connection.peer.host.utf8)
     private(set) lazy var piece = gateway.log?.client(connection.peer) ?? ConnectionPiece()
     /// The host of the listener for the connection; nil for the listener's own settings.
     private(set) lazy var host: [UInt8]? = connection.servedHost

@@ -262,9 +262,8 @@ extension ForwardingExchange {
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
-            forwarded: client.forwarded, trace: request.trace, device: fields, verdict: verdict(route),
-            hasOnlyProof: hasOnlyProof, key: key,
-            to: carrier)
+            client: clientFields(for: upstream), trace: request.trace, device: fields, verdict: verdict(route),
+            hasOnlyProof: hasOnlyProof, key: key, to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentReleased {
             release(to: carrier)
@@ -303,6 +302,22 @@ extension ForwardingExchange {
 
     /// Whether content that was held back may be forwarded to its end. Never without a proof.
     private var isContentReleased: Bool { provenContent?.isReleased == true }
+
+    /// Returns the fields about the client that the upstream receives.
+    private func clientFields(for upstream: Int) -> ClientFields {
+        let settings = gateway.upstreams[upstream].settings.clientFields
+        var fields = ClientFields(forwarded: settings.names.contains(.forwarded) ? client.forwarded : nil)
+        guard !settings.isForwardedAlone else { return fields }
+        var others = ClientFields.Others(settings.names, address: client.address)
+        // A client without a certificate has no such field. One whose certificate does not fit was refused. Whoever has
+        // copied the key of a certificate must not look like its phone, so a denial withholds it.
+        if settings.certificate != .off, request.decision.observed == nil, let certificate = connection.identity?.fields {
+            others.certificate = certificate.leaf
+            if settings.certificate == .leafAndChain { others.chain = certificate.chain }
+        }
+        fields.others = others
+        return fields
+    }
 
     /// Returns the fields about the device, where the route requires one.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {

@@ -142,6 +142,11 @@ extension ForwardingExchange {
     private func takePlace() -> Refusal? {
         guard let route = request.decision.route else { return nil }
         let upstream = gateway.routes.routes[route].upstream
+        if gateway.upstreams[upstream].settings.clientFields.certificate != .off, let identity = connection.identity,
+            identity.fields == nil
+        {
+            return Refusal(.headTooLarge, "the client's certificate does not fit into Client-Cert")
+        }
         if request.decision.requiresProof, let shortage = gateway.upstreams[upstream].shortage {
             request.isUpstreamAsked = true
             return refusal(for: shortage)

@@ -23,7 +23,7 @@ internal import Vocabulary
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
 /// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
 /// |          |                           | app_refused                                                            |
-/// | place    |                           | upstream_busy, tunnel_limit, device_tunnel_limit,                      |
+/// | place    |                           | too_large, upstream_busy, tunnel_limit, device_tunnel_limit,           |
 /// |          |                           | device_request_limit, rate_limited                                     |
 /// | content  | the client                | content_too_large, overloaded, proof_stale, body_digest_mismatch       |
 /// | counter  | the store, at most 5 s    | counter_replayed, counter_late, challenge_required, store_unavailable, |

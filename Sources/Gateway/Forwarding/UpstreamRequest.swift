@@ -31,7 +31,7 @@ final class UpstreamRequest {
     ///
     /// - Parameters:
     ///   - bytes: The bytes of `head`, none of whose fields is refused.
-    ///   - forwarded: The start of the Forwarded field's value.
+    ///   - client: The fields about the client.
     ///   - trace: Continued from the client's, or begun here.
     ///   - device: The device, where the route requires one.
     ///   - verdict: On a route that observes some devices.
@@ -39,7 +39,7 @@ final class UpstreamRequest {
     ///   - key: The key of a request for a WebSocket.
     /// - Returns: False if the head with the gateway's fields does not fit.
     func write(
-        _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
+        _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields,
         trace: TraceContext, device: DeviceFields?, verdict: RouteVerdict?, hasOnlyProof: Bool, key: WebSocketKey?,
         to carrier: UpstreamCarrier
     ) -> Bool {
@@ -47,7 +47,7 @@ final class UpstreamRequest {
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(
-                of: head, bytes, forwarded: forwarded, trace: trace, device: device, verdict: verdict,
+                of: head, bytes, client: client, trace: trace, device: device, verdict: verdict,
                 hasOnlyProof: hasOnlyProof, to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // TE concerns one connection only, so the gateway sends its own: gRPC services require it. Where trailers
@@ -58,7 +58,7 @@ final class UpstreamRequest {
 
     /// Appends all fields except those of host, connection and framing.
     func appendFields(
-        of head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], trace: TraceContext, device: DeviceFields?,
+        of head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields, trace: TraceContext, device: DeviceFields?,
         verdict: RouteVerdict?, hasOnlyProof: Bool, to output: inout ByteBuffer
     ) {
         for index in head.fields.indices {
@@ -84,9 +84,7 @@ final class UpstreamRequest {
             case .strip, .refuse: break
             }
         }
-        output.append("Forwarded", ": ", forwarded.span, "")
-        output.appendCanonicalAuthority(of: head, bytes)
-        output.append("\"\r\n")
+        client.append(of: head, bytes, to: &output)
         trace.append(to: &output)
         device?.append(to: &output)
         verdict?.append(to: &output)
@@ -118,6 +116,54 @@ enum RouteVerdict {
             output.append(denial.row.code)
             output.append("\r\n")
         }
+    }
+}
+
+/// The fields that describe the client to an upstream. Fields of these names from a client were stripped before.
+struct ClientFields {
+    /// The start of the Forwarded field's value. Nil if the field is not sent.
+    let forwarded: [UInt8]?
+    /// Nil for most upstreams.
+    var others: Others?
+
+    struct Others {
+        let names: ForwardedNames
+        /// The value of X-Forwarded-For.
+        let address: [UInt8]
+        /// The values of Client-Cert and Client-Cert-Chain. Empty if the field is not sent.
+        var certificate: [UInt8] = []
+        var chain: [UInt8] = []
+
+        init(_ names: ForwardedNames, address: [UInt8]) {
+            self.names = names
+            self.address = address
+        }
+    }
+
+    /// Appends the fields.
+    ///
+    /// - Parameter bytes: The bytes of `head`.
+    func append(of head: RequestHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
+        if let forwarded {
+            output.append("Forwarded", ": ", forwarded.span, "")
+            output.appendCanonicalAuthority(of: head, bytes)
+            output.append("\"\r\n")
+        }
+        if let others { append(others, of: head, bytes, to: &output) }
+    }
+
+    private func append(
+        _ others: Others, of head: RequestHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer
+    ) {
+        if others.names.contains(.xForwardedFor) { output.appendField("X-Forwarded-For", others.address.span) }
+        if others.names.contains(.xForwardedProto) { output.appendField("X-Forwarded-Proto", "https") }
+        if others.names.contains(.xForwardedHost) {
+            output.append("X-Forwarded-Host: ")
+            output.appendCanonicalAuthority(of: head, bytes)
+            output.append("\r\n")
+        }
+        if !others.certificate.isEmpty { output.appendField("Client-Cert", others.certificate.span) }
+        if !others.chain.isEmpty { output.appendField("Client-Cert-Chain", others.chain.span) }
     }
 }
 

@@ -115,10 +115,12 @@ extension Kind {
             guard case .sequence(let items) = item.content else {
                 let first = item.entries.first?.key ?? ""
                 let isDashed = first.hasPrefix("-")
+                let isNone = minimum == 0 && ["none", "off", "false"].contains(item.text)
                 reading.refuse(
                     item.place, isDashed ? "the space after the dash is missing" : "found \(item.summary)",
                     expected: expected,
-                    suggestion: item.text.map { "[\($0)]" } ?? (isDashed ? "- \(first.dropFirst())" : nil))
+                    suggestion: isNone
+                        ? "[]" : item.text.map { "[\($0)]" } ?? (isDashed ? "- \(first.dropFirst())" : nil))
                 return nil
             }
             guard items.count >= minimum else {

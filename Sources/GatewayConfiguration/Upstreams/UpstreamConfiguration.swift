@@ -66,6 +66,12 @@ public struct UpstreamConfiguration: Equatable, ConfigurationSection {
         .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response", default: "60s",
         "The timeout of an idle connection.")
     public var idleTimeout: Duration
+    @Setting(
+        .distinct(.choice, minimum: 0), default: "[forwarded]",
+        "The request fields that state the client's address, its host and https.")
+    public var forwarded: [ForwardedField]
+    @Setting(.choice, default: "off", "What requests state about the client's certificate.")
+    public var clientCertificate: ClientCertificate
     @Setting(.section, default: "{}", "Ejection of servers that fail requests.")
     public var ejection: EjectionConfiguration
     @Setting(.section, "Health checks of the servers.")
@@ -93,6 +99,23 @@ public struct UpstreamConfiguration: Equatable, ConfigurationSection {
         case roundRobin = "round-robin"
         case leastConnections = "least-connections"
         case device
+    }
+
+    /// A field that states the client's address, scheme or host.
+    public enum ForwardedField: String, CaseIterable, Sendable {
+        case forwarded
+        case xForwardedFor = "x-forwarded-for"
+        case xForwardedProto = "x-forwarded-proto"
+        case xForwardedHost = "x-forwarded-host"
+    }
+
+    /// What requests state about the client's certificate.
+    public enum ClientCertificate: String, CaseIterable, Sendable {
+        case off
+        /// The certificate, in Client-Cert.
+        case leaf = "rfc9440"
+        /// Also the path to the authority that verified it, in Client-Cert-Chain.
+        case leafAndChain = "rfc9440-with-chain"
     }
 
     /// The acceptance of plaintext. It has one case, since it is an explicit statement and no choice.

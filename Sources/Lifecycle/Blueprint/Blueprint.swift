@@ -291,6 +291,9 @@ public struct Blueprint: Sendable {
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
     }
 
+    /// What upstreams receive of clients' certificates, the most of all.
+    var keptCertificates: CertificateForwarding { upstreams.map(\.clientFields.certificate).max() ?? .off }
+
     // MARK: - Names of servers
 
     var namedServers: Set<NamedServer> { Set(upstreams.flatMap(\.servers).compactMap(\.resolved)) }

@@ -43,13 +43,19 @@ struct ListenerBlueprint: Sendable {
 
     /// Makes the TLS contexts of a worker: one for the listener and one for each host.
     ///
-    /// - Parameter registry: The registry that is asked in handshakes; nil if there is none.
+    /// - Parameters:
+    ///   - registry: The registry that is asked in handshakes; nil if there is none.
+    ///   - kept: What is kept of clients' certificates for services.
     func makeHosts(
-        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry?
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry?,
+        keeping kept: CertificateForwarding
     ) throws(StartupError) -> VirtualHosts {
+        func make(_ host: HostBlueprint) throws(StartupError) -> ServerContext {
+            try host.makeContext(library, sessions, asking: registry, keeping: kept)
+        }
         var contexts: [ServerContext] = []
-        for host in hosts { contexts.append(try host.makeContext(library, sessions, asking: registry)) }
-        return VirtualHosts(try standard.makeContext(library, sessions, asking: registry), hosts: contexts)
+        for host in hosts { contexts.append(try make(host)) }
+        return VirtualHosts(try make(standard), hosts: contexts)
     }
 }
 
@@ -105,9 +111,12 @@ struct HostBlueprint: Sendable {
 
     /// Makes the TLS context of a worker.
     ///
-    /// - Parameter registry: The registry that is asked in handshakes; nil if there is none.
+    /// - Parameters:
+    ///   - registry: The registry that is asked in handshakes; nil if there is none.
+    ///   - kept: What is kept of clients' certificates for services.
     func makeContext(
-        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil,
+        keeping kept: CertificateForwarding = .off
     ) throws(StartupError) -> ServerContext {
         let chain = try certificates(in: certificates, library)
         let privateKey = try parse(key, .privateKey(key.path)) { pem throws(CryptographyError) in
@@ -118,8 +127,8 @@ struct HostBlueprint: Sendable {
         do throws(CryptographyError) {
             return try ServerContext(
                 names: names, chain: chain, key: privateKey, authorities: trusted,
-                admission: admission.asking(registry),
-                policy: policy, protocols: protocols, staple: staple, sessions: sessions, library: library)
+                admission: admission.asking(registry), keeping: kept, policy: policy, protocols: protocols,
+                staple: staple, sessions: sessions, library: library)
         } catch {
             let culprit = FaultyFile.among(
                 certificate: certificates.path, key: key.path, authorities: authorities.map(\.path))

@@ -37,6 +37,7 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+        clientFields = ClientFieldSettings(upstream)
     }
 
     /// Checks the addresses against those that are forbidden: those of this machine, where the gateway itself
@@ -119,6 +120,24 @@ extension Balance {
             case .leastConnections: .leastConnections
             case .device: .device
             }
+    }
+}
+
+extension ClientFieldSettings {
+    fileprivate init(_ upstream: UpstreamConfiguration) {
+        let names: ForwardedNames = upstream.forwarded.reduce(into: []) { names, name in
+            switch name {
+            case .forwarded: names.insert(.forwarded)
+            case .xForwardedFor: names.insert(.xForwardedFor)
+            case .xForwardedProto: names.insert(.xForwardedProto)
+            case .xForwardedHost: names.insert(.xForwardedHost)
+            }
+        }
+        switch upstream.clientCertificate {
+        case .off: self.init(names, .off)
+        case .leaf: self.init(names, .leaf)
+        case .leafAndChain: self.init(names, .leafAndChain)
+        }
     }
 }
 

@@ -36,8 +36,12 @@ final class Generation {
         self.application = application
         self.acceptor = acceptor
         let registry = order.enforcement?.registry
+        let kept = blueprint.keptCertificates
         listeners = try blueprint.listeners.map {
-            ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies, $0.connections)
+            (
+                $0.name, try $0.makeHosts(library, order.sessions, asking: registry, keeping: kept), $0.proxies,
+                $0.connections
+            )
         }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: the generation owns both.

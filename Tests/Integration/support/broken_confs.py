@@ -157,6 +157,18 @@ MISTAKES = {
     "a host with a port": ("host: images.example.org", "host: images.example.org:8443"),
     "a method in lower case": ("methods: [GET, HEAD]", "methods: [GET, head]"),
     "a level misspelt": ("require: device", "require: devices"),
+    "targets that are none": ("    require: device", "    targets: lenient\n    require: device"),
+    "a path character in itself": ("    require: device", "    path_characters: [';']\n    require: device"),
+    "an encoded slash misspelt": ("    require: device", "    path_characters: [encoded_slash]\n    require: device"),
+    "a forwarded field as it is sent": ("connections: 2048", "forwarded: [X-Forwarded-For]"),
+    "a forwarded field that is not there": ("connections: 2048", "forwarded: [x-real-ip]"),
+    "no forwarded field, as a word": ("connections: 2048", "forwarded: none"),
+    "a client certificate in PEM": ("connections: 2048", "client_certificate: pem"),
+    "a client certificate as a switch": ("connections: 2048", "client_certificate: true"),
+    "a chain of a client certificate": ("connections: 2048", "client_certificate: rfc9440_with_chain"),
+    "a client's field beside the gateway's": (
+        "    servers: [127.0.0.1:9001]\n",
+        "    servers: [127.0.0.1:9001]\n    forwarded: [x-forwarded-for]\nforward_headers: [X-Forwarded-For]\n"),
     "a route without an upstream": ("    require: device\n    upstream: images\n", "    require: device\n"),
     "a route to an upstream that is not there": ("upstream: images", "upstream: image"),
     "two routes for the same requests": (

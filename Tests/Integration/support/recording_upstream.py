@@ -55,8 +55,7 @@ class Connection:
     def read_head(self):
         while True:
             try:
-                return strict.parse_head(
-                    self.received[self.consumed:], self.upstream.upgrades, self.upstream.unusual_names)[0]
+                return strict.parse_head(self.received[self.consumed:], *self.upstream.expected)[0]
             except strict.Incomplete:
                 self.receive()
 
@@ -68,8 +67,7 @@ class Connection:
         """The next complete request."""
         while True:
             try:
-                request, length = strict.parse_request(
-                    self.received[self.consumed:], self.upstream.upgrades, self.upstream.unusual_names)
+                request, length = strict.parse_request(self.received[self.consumed:], *self.upstream.expected)
             except strict.Incomplete:
                 self.receive()
                 continue
@@ -137,8 +135,14 @@ class RecordingUpstream:
         self.upgrades = False
         # Names of fields, in lower case, that the gateway may forward although they are unusual.
         self.unusual_names = ()
+        # How often Forwarded stands in a request.
+        self.forwarded = 1
         self.reset_behaviour()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def expected(self):
+        return self.upgrades, self.unusual_names, self.forwarded
 
     def reset_behaviour(self):
         # What is answered to a request: bytes, or a function of it.

@@ -40,8 +40,8 @@ class Request:
         return [value for key, value in self.fields if key.lower() == name.lower()]
 
 
-def parse_head(data, upgrades=False, unusual=()):
-    """`unusual`: names, in lower case, that may have other characters. - Returns: the request without its content, and where the
+def parse_head(data, upgrades=False, unusual=(), forwarded=1):
+    """`unusual`: names, in lower case, that may have other characters. `forwarded`: how often Forwarded stands. - Returns: the request without its content, and where the
     content starts.
     """
     end = data.find(b"\r\n\r\n")
@@ -60,8 +60,8 @@ def parse_head(data, upgrades=False, unusual=()):
         request.fields.append((match[1].decode(), match[2].decode("latin-1")))
     if not request.fields or request.fields[0][0] != "Host" or len(request.values("host")) != 1:
         raise NotCanonical("Host does not stand first, once")
-    if len(request.values("forwarded")) != 1:
-        raise NotCanonical("Forwarded does not stand once")
+    if len(request.values("forwarded")) != forwarded:
+        raise NotCanonical(f"Forwarded does not stand {forwarded} times")
     traces = [line for line in lines[1:] if line.lower().startswith(b"traceparent:")]
     if len(traces) != 1 or not TRACEPARENT.match(traces[0]):
         raise NotCanonical(f"traceparent {traces}")
@@ -72,9 +72,9 @@ def parse_head(data, upgrades=False, unusual=()):
     return request, len(head)
 
 
-def parse_request(data, upgrades=False, unusual=()):
+def parse_request(data, upgrades=False, unusual=(), forwarded=1):
     """- Returns: the first request of the bytes, and how long it is."""
-    request, position = parse_head(data, upgrades, unusual)
+    request, position = parse_head(data, upgrades, unusual, forwarded)
     lengths, codings = request.values("content-length"), request.values("transfer-encoding")
     if len(lengths) + len(codings) > 1:
         raise NotCanonical("framed twice")
