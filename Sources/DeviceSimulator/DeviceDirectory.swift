@@ -179,6 +179,11 @@ extension DeviceDirectory {
         try SimulatorFile.create(nextKeyPath, PrivateKey.generateP256(library).pem())
     }
 
+    /// Creates the next certificate key, also in place of one that a lost hardware key may have bound.
+    public func replaceKeyToBind(_ library: LibraryContext) throws {
+        try SimulatorFile.replace(nextKeyPath, PrivateKey.generateP256(library).pem())
+    }
+
     /// Returns the certificate key to bind.
     public func keyToBind() throws -> SimulatedCertificateKey {
         try SimulatedCertificateKey(isRotating ? nextKeyPath : certificateKeyPath)

@@ -143,6 +143,25 @@ struct EnrolmentTests {
         #expect(service.instances.count == 1)
     }
 
+    @Test(
+        "a phone that loses its hardware key binds a new certificate key: the other stays bound to the lost one",
+        arguments: [TestPhone.Cut?.none, .after(.keyBinding)])
+    func hardwareKeyLost(_ cut: TestPhone.Cut?) throws {
+        let phone = try phone()
+        let service = try service()
+        // Whether or not the phone knows that its certificate key is bound.
+        _ = try phone.enrol(service, cut: cut)
+        let old = try phone.device.keyToBind().point
+        for round in 1...2 {
+            _ = try phone.attestor.generateKey()
+            _ = try certificate(phone.enrol(service), phone, service)
+            #expect(service.instances.count == round + 1)
+        }
+        #expect(try phone.device.keyToBind().point != old)
+        let bound = service.instances.values.flatMap(\.boundKeys)
+        #expect(bound.count == 3 && Set(bound).count == 3)
+    }
+
     @Test("a clock wrong by hours is corrected from the service's answers", arguments: [-7_200, 90, 86_400])
     func clock(_ error: Int64) throws {
         var phone = try phone()
@@ -271,7 +290,7 @@ struct TestPhone {
     func enrol(
         _ service: TestService, cut: Cut? = nil, admissionToken: (([UInt8]) throws -> String)? = nil
     ) throws -> Ending {
-        let key = try device.keyToBind()
+        var key = try device.keyToBind()
         let record = try device.enrolmentRecord() ?? EnrolmentRecord(service: TestService.service)
         var exchange = EnrolmentExchange(
             record, point: key.point, form: clientDataForm, admissionToken: try admissionToken?(key.point))
@@ -281,6 +300,10 @@ struct TestPhone {
             do {
                 switch action {
                 case .makeKey: action = exchange.keyMade(try attestor.generateKey())
+                case .provideKey:
+                    try device.replaceKeyToBind(library)
+                    key = try device.keyToBind()
+                    action = exchange.keyProvided(key.point, admissionToken: try admissionToken?(key.point))
                 case .attest(let key, let hash):
                     let attestation = try attestor.attestation(of: key, clientDataHash: hash)
                     if cut == .afterAttesting { return .cutOff }

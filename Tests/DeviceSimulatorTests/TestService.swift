@@ -154,6 +154,8 @@ final class TestService {
             throw .keyRefused
         }
         guard !instance.boundKeys.dropLast().contains(binding.point) else { throw .keyRefused }
+        let isForeign = instances.contains { $0.key != keyID && $0.value.boundKeys.contains(binding.point) }
+        guard !isForeign else { throw .keyRefused }
         nonces.remove(String(decoding: binding.nonce.text, as: UTF8.self))
         if !instance.boundKeys.contains(binding.point) {
             instances[keyID]?.boundKeys.append(binding.point)

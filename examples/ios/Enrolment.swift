@@ -55,15 +55,24 @@ actor Enrolment {
         let certificate = try await client.enrol(
             phone.record.flatMap { EnrolmentRecord(decoding: $0) } ?? EnrolmentRecord(service: service),
             key: try EnclaveKey(tag: tag), admissionToken: admissionToken,
+            newKey: { (key: try await self.replaceKey(), admissionToken: nil) },
             save: { record in try await self.keep(record) },
             send: { request in try await Self.send(request) })
         try ClientIdentity.store(certificate)
-        phone.keyTag = tag
+        phone.keyTag = phone.nextKeyTag ?? tag
         phone.nextKeyTag = nil
         phone.chain = certificate.chain
         phone.expiresAt = certificate.expiresAt
         try store()
         return phone
+    }
+
+    /// The hardware key was lost or refused: the service binds its certificate key to no other.
+    private func replaceKey() throws -> EnclaveKey {
+        let tag = UUID().uuidString
+        phone.nextKeyTag = tag
+        try store()
+        return try EnclaveKey(tag: tag)
     }
 
     private func keep(_ record: EnrolmentRecord) throws {

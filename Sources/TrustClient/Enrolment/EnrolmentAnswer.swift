@@ -140,11 +140,10 @@ public enum EnrolmentAdvice: Equatable, Sendable, CaseIterable {
     case later
     /// Send the same request after an operator has approved the phone.
     case awaitApproval
-    /// Install a newer version of the app or the system.
+    /// Install a newer version of the app or the system. A refused attestation was dropped, as below.
     case update
     /// Install a newer version of the system. The record was reset, so the next enrolment makes a new hardware key,
-    /// whose attestation states the newer version. A bound certificate key stays bound to the old hardware key. An app
-    /// that was enrolled before must therefore use a new certificate key.
+    /// whose attestation states the newer version.
     case updateSystem
     /// Stop, because neither the app nor its user can help. The client is faulty, or the phone is not permitted.
     case giveUp

@@ -5,7 +5,8 @@
 /// let client = EnrolmentClient(attestor: AppAttest(), clock: { Int64(Date().timeIntervalSince1970) })
 /// let certificate = try await client.enrol(
 ///     EnrolmentRecord(decoding: stored) ?? EnrolmentRecord(service: service), key: key,
-///     save: { record in try store(record.encoded()) }, send: { request in try await session.answer(to: request) })
+///     newKey: { (try makeKey(), nil) }, save: { record in try store(record.encoded()) },
+///     send: { request in try await session.answer(to: request) })
 /// ```
 ///
 /// One enrolment at a time: two would spend each other's nonces and keys.
@@ -27,17 +28,22 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
     ///
     /// - Parameters:
     ///   - key: The bound key to renew its certificate, or a new key to rotate. Use the same key until this function
-    ///     has returned once.
+    ///     has returned once, or has called `newKey`.
+    ///   - newKey: Makes another certificate key to be used in place of `key` from now on, and stores its name durably.
+    ///     The result has an admission token for it if the service requires one. It is called after the hardware key
+    ///     was lost or refused, because the service may have bound `key` to it.
     ///   - save: Stores the record durably before it returns.
     ///   - send: Sends the request. It throws if there was no response; the progress is saved.
     /// - Throws: `EnrolmentFailure`, and the errors of closures and keys.
-    public func enrol(
-        _ record: EnrolmentRecord, key: some CertificateKey, admissionToken: String? = nil,
+    public func enrol<Key: CertificateKey>(
+        _ record: EnrolmentRecord, key: Key, admissionToken: String? = nil,
+        newKey: @Sendable () async throws -> (key: Key, admissionToken: String?),
         save: @Sendable (EnrolmentRecord) async throws -> Void,
         send: @Sendable (EnrolmentRequest) async throws -> EnrolmentAnswer
     ) async throws -> EnrolledCertificate {
         var exchange = EnrolmentExchange(record, point: key.point, form: form, admissionToken: admissionToken)
         var saved = record
+        var key = key
         var action = exchange.begin()
         while true {
             if exchange.record != saved {
@@ -47,6 +53,10 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
             do {
                 switch action {
                 case .makeKey: action = exchange.keyMade(try await attestor.generateKey())
+                case .provideKey:
+                    let made = try await newKey()
+                    key = made.key
+                    action = exchange.keyProvided(key.point, admissionToken: made.admissionToken)
                 case .attest(let keyID, let hash):
                     action = exchange.attested(try await attestor.attestation(of: keyID, clientDataHash: hash))
                 case .assert(let keyID, let data):

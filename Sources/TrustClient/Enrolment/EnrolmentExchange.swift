@@ -13,12 +13,15 @@ public import Vocabulary
 /// | between attestation and its answer | sends the same bytes again; if the nonce has expired, tests whether they had arrived |
 /// | between key binding and its answer | binds the same certificate key again, which renews it |
 ///
-/// Use the same certificate key until the exchange has finished. A rotation uses a new key and keeps the old one until
-/// then.
+/// Use the same certificate key until the exchange has finished, unless it asks for another. A rotation uses a new key
+/// and keeps the old one until then.
 public struct EnrolmentExchange: Equatable, Sendable {
     public enum Action: Equatable, Sendable {
         /// Call `Attestor.generateKey`, then `keyMade` or `attestorFailed`.
         case makeKey
+        /// Make another certificate key and store its name durably, then call `keyProvided`: the service may have bound
+        /// the present one to a hardware key that is replaced, and binds it to no other.
+        case provideKey
         /// Send the request, then call `answered`.
         case send(EnrolmentRequest)
         /// Call `Attestor.attestation`, then `attested` or `attestorFailed`. On Android the hash is the challenge.
@@ -36,6 +39,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
     private enum State: Equatable {
         case idle
         case key
+        case certificateKey
         case nonceForAttestation(KeyID)
         case attestation(KeyID, EnrolmentNonce)
         case initialization(KeyID)
@@ -51,14 +55,16 @@ public struct EnrolmentExchange: Equatable, Sendable {
     public private(set) var clockOffset: Int64 = 0
 
     private let form: ClientDataForm
-    private let point: [UInt8]
-    private let admissionToken: String?
+    private var point: [UInt8]
+    private var admissionToken: String?
     private var state = State.idle
     /// Whether the initialization may have arrived before without its answer.
     private var isRepetition = false
     // Each remedy is tried once in an exchange. A second failure has another cause.
     private var hasRenewedKey = false
     private var hasRenewedNonce = false
+    /// Whether the service may have bound the certificate key to the hardware key.
+    private var mayBeBound: Bool
 
     /// Creates an exchange.
     ///
@@ -70,11 +76,16 @@ public struct EnrolmentExchange: Equatable, Sendable {
     public init(
         _ record: EnrolmentRecord, point: [UInt8], form: ClientDataForm = .nonceAndTag, admissionToken: String? = nil
     ) {
-        precondition(point.count == 65, "an uncompressed point of P-256 has 65 bytes")
+        Self.expectPoint(point)
         self.record = record
         self.point = point
         self.form = form
         self.admissionToken = admissionToken
+        mayBeBound =
+            switch record.step {
+            case .begun, .keyMade: false
+            case .attested, .initialized, .bound: true
+            }
     }
 
     public mutating func begin() -> Action {
@@ -84,7 +95,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         // Before the first binding, an attestation for a certificate key is valid for that key only.
         if let attested = record.attestedPoint, attested != point, !record.isBound { record.step = .begun }
         switch record.step {
-        case .begun: return newKey()
+        case .begun: return makeKey()
         case .keyMade(let key): return fetchNonce(.nonceForAttestation(key))
         case .attested(let key, let content):
             isRepetition = true
@@ -105,6 +116,21 @@ public struct EnrolmentExchange: Equatable, Sendable {
         record.step = .keyMade(key)
         record.chosenTag = tag
         return fetchNonce(.nonceForAttestation(key))
+    }
+
+    /// Handles a new certificate key.
+    ///
+    /// - Parameters:
+    ///   - point: Its uncompressed point, 65 bytes.
+    ///   - admissionToken: A JWT for this key, if the service requires one.
+    public mutating func keyProvided(_ point: [UInt8], admissionToken: String? = nil) -> Action {
+        guard state == .certificateKey else { outOfTurn() }
+        Self.expectPoint(point)
+        self.point = point
+        self.admissionToken = admissionToken
+        mayBeBound = false
+        record.step = .begun
+        return begin()
     }
 
     public mutating func attested(_ attestation: [UInt8]) -> Action { attested(.appAttest(attestation)) }
@@ -140,11 +166,12 @@ public struct EnrolmentExchange: Equatable, Sendable {
             return end(.signatureUnreadable)
         }
         state = .binding
+        mayBeBound = true
         return .send(EnrolmentRequest(.keyBinding, of: record.service, content))
     }
 
     public mutating func attestorFailed(_ fault: AttestorFault) -> Action {
-        fault == .keyLost && state != .key ? newKey(else: .attestor(fault)) : end(.attestor(fault))
+        fault == .keyLost && state != .key ? replaceKey(else: .attestor(fault)) : end(.attestor(fault))
     }
 
     // MARK: - Answers of the service
@@ -169,7 +196,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
             state = .assertion(token)
             return .assert(key, token.clientData)
         case .binding: return bindingAnswered(answer)
-        case .idle, .key, .attestation, .assertion, .signature, .over: outOfTurn()
+        case .idle, .key, .certificateKey, .attestation, .assertion, .signature, .over: outOfTurn()
         }
     }
 
@@ -183,7 +210,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
             return refused(answer, .initialization)
         }
         // The system may have been updated after the attestation.
-        if advice == .updateSystem { return newKey(else: .refused(answer.refusal, advice: advice)) }
+        if advice == .updateSystem { return replaceKey(else: .refused(answer.refusal, advice: advice)) }
         // The nonce has expired, or the key is registered already. If the first request arrived, the service knows the
         // key, which key binding will show.
         isRepetition = false
@@ -209,9 +236,9 @@ public struct EnrolmentExchange: Equatable, Sendable {
             }
             hasRenewedNonce = true
             return fetchNonce(.nonceForBinding(key))
-        case .newHardwareKey: return newKey(else: .refused(refusal, advice: .giveUp))
-        case .updateSystem:
-            // The same attestation would always be refused.
+        case .newHardwareKey: return replaceKey(else: .refused(refusal, advice: .giveUp))
+        case .update where endpoint == .initialization, .updateSystem:
+            // The same attestation would always be refused, even after the update.
             record.step = .begun
             record.attestedPoint = nil
             record.chosenTag = nil
@@ -224,13 +251,24 @@ public struct EnrolmentExchange: Equatable, Sendable {
 
     private func tag(of key: KeyID) -> HardwareKeyTag { HardwareKeyTag(key, chosen: record.chosenTag) }
 
-    private mutating func newKey(else failure: EnrolmentFailure? = nil) -> Action {
-        if let failure {
-            guard !hasRenewedKey else { return end(failure) }
-            hasRenewedKey = true
-            // An attested key that the service refuses is useless.
-            record.step = .begun
+    private static func expectPoint(_ point: [UInt8]) {
+        precondition(point.count == 65, "an uncompressed point of P-256 has 65 bytes")
+    }
+
+    /// Makes another hardware key, or ends with the failure if that was tried before.
+    private mutating func replaceKey(else failure: EnrolmentFailure) -> Action {
+        guard !hasRenewedKey else { return end(failure) }
+        hasRenewedKey = true
+        if mayBeBound {
+            state = .certificateKey
+            return .provideKey
         }
+        // An attested key that the service refuses is useless.
+        record.step = .begun
+        return makeKey()
+    }
+
+    private mutating func makeKey() -> Action {
         record.attestedPoint = nil
         record.chosenTag = nil
         isRepetition = false

@@ -30,7 +30,7 @@ final class EnrolmentRunner {
     private var now: Int64 { Int64(Date().timeIntervalSince1970) }
 
     func run(_ record: EnrolmentRecord, form: ClientDataForm, admissionToken: String?) throws {
-        let key = try device.keyToBind()
+        var key = try device.keyToBind()
         if alteration?.endpoint == .initialization {
             switch record.step {
             case .begun, .keyMade: break
@@ -53,6 +53,12 @@ final class EnrolmentRunner {
                     let (keyID, tag) = try platform.makeKey()
                     Terminal.put(line: "hardware key \(keyID.base64)")
                     action = exchange.keyMade(keyID, tag: tag)
+                case .provideKey:
+                    try device.replaceKeyToBind(library)
+                    key = try device.keyToBind()
+                    Terminal.put(line: "made a new certificate key for a new hardware key")
+                    // The admission token was for the other key.
+                    action = exchange.keyProvided(key.point)
                 case .attest(let keyID, let hash):
                     let hash = alteration?.clientDataHash(hash) ?? hash
                     let attestation = try platform.attest(keyID, clientDataHash: hash)
@@ -160,8 +166,7 @@ final class EnrolmentRunner {
             case .later: "try again later"
             case .awaitApproval: "an operator must approve the device; then run this command again"
             case .update: "the app or its system is too old for this service"
-            case .updateSystem:
-                "the system is too old: update it; then run this command again, with --rotate if it was enrolled before"
+            case .updateSystem: "the system is too old: update it; then run this command again"
             case .newNonce, .newHardwareKey, .giveUp: "all attempts failed"
             }
         Terminal.say("\(refusal); \(hint)")

@@ -54,7 +54,8 @@ struct EnrolmentClientTests {
     private func enrol(_ platform: Platform, _ peer: Peer) async throws -> EnrolledCertificate {
         let service = try #require(EnrolmentServiceAddress(url: "https://enrol.example.org"))
         return try await EnrolmentClient(attestor: platform, clock: { 1_790_000_000 }).enrol(
-            EnrolmentRecord(service: service), key: Key(), save: { await peer.save($0) },
+            EnrolmentRecord(service: service), key: Key(), newKey: { throw CancellationError() },
+            save: { await peer.save($0) },
             send: { try await peer.answer($0) })
     }
 

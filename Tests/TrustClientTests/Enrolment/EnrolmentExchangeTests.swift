@@ -9,6 +9,7 @@ import Vocabulary
 struct EnrolmentExchangeTests {
     private static let now: Int64 = 1_790_000_000
     private static let point = [UInt8(4)] + [UInt8](repeating: 9, count: 64)
+    private static let otherPoint = [UInt8(4)] + [UInt8](repeating: 8, count: 64)
     private static let service = EnrolmentServiceAddress(url: "https://enrol.example.org/gms")
 
     private func exchange(
@@ -103,7 +104,7 @@ struct EnrolmentExchangeTests {
         var exchange = try exchange(.initialized(Sample.keyID))
         _ = exchange.begin()
         _ = binding(&exchange)
-        let other = Self.certificate(of: [UInt8(4)] + [UInt8](repeating: 8, count: 64))
+        let other = Self.certificate(of: Self.otherPoint)
         #expect(exchange.answered(other, now: Self.now) == .fail(.certificateForeign))
         #expect(exchange.record.step == .initialized(Sample.keyID))
     }
@@ -131,7 +132,8 @@ struct EnrolmentExchangeTests {
         let refused = exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)
         #expect(endpoint(refused) == .nonce)
         _ = binding(&exchange)
-        #expect(exchange.answered(Self.refusal(404, "not_found"), now: Self.now) == .makeKey)
+        #expect(exchange.answered(Self.refusal(404, "not_found"), now: Self.now) == .provideKey)
+        #expect(exchange.keyProvided(Self.otherPoint) == .makeKey)
         #expect(exchange.record.step == .begun)
     }
 
@@ -178,7 +180,8 @@ struct EnrolmentExchangeTests {
             if step == .initialized(Sample.keyID) { _ = binding(&exchange) }
             let action = exchange.answered(Self.refusal(status, code), now: Self.now)
             #expect(advice(action) == expected)
-            #expect(exchange.record.step == step, "and nothing is lost by it")
+            let isUseless = expected == .update && step != .initialized(Sample.keyID)
+            #expect(exchange.record.step == (isUseless ? .begun : step), "an updated app gets a new attestation")
         }
     }
 
@@ -198,7 +201,8 @@ struct EnrolmentExchangeTests {
         var exchange = try exchange(.bound(Sample.keyID))
         _ = exchange.begin()
         _ = binding(&exchange)
-        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .makeKey)
+        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .provideKey)
+        #expect(exchange.keyProvided(Self.otherPoint) == .makeKey)
         #expect(exchange.record.step == .begun)
         _ = exchange.keyMade(Sample.keyID)
         _ = exchange.answered(Self.nonce, now: Self.now)
@@ -211,7 +215,8 @@ struct EnrolmentExchangeTests {
     func repeatedBeforeTheUpdate() throws {
         var exchange = try exchange(.attested(Sample.keyID, initialization: Array("{}".utf8)))
         _ = exchange.begin()
-        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .makeKey)
+        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .provideKey)
+        #expect(exchange.keyProvided(Self.otherPoint) == .makeKey)
         #expect(exchange.record.step == .begun)
     }
 
@@ -276,6 +281,34 @@ struct EnrolmentExchangeTests {
             #expect(exchange.attestorFailed(fault) == .fail(.attestor(fault)))
             #expect(exchange.record.step == .keyMade(Sample.keyID), "it may be attested later")
         }
+    }
+
+    @Test("a new hardware key gets a new certificate key once the other may be bound, and no earlier")
+    func certificateKey() throws {
+        for step in [
+            EnrolmentRecord.Step.attested(Sample.keyID, initialization: Array("{}".utf8)), .initialized(Sample.keyID),
+            .bound(Sample.keyID),
+        ] {
+            var exchange = try exchange(step)
+            _ = exchange.begin()
+            #expect(exchange.attestorFailed(.keyLost) == .provideKey)
+            #expect(exchange.record.step == step, "an app that ends before it has the key asks again")
+            #expect(exchange.keyProvided(Self.otherPoint, admissionToken: "YQ.YQ.YQ") == .makeKey)
+            #expect(exchange.record.step == .begun)
+            _ = exchange.keyMade(Sample.keyID)
+            _ = exchange.answered(Self.nonce, now: Self.now)
+            _ = exchange.attested([1])
+            _ = exchange.answered(Self.answer(204), now: Self.now)
+            _ = binding(&exchange)
+            guard case .finish = exchange.answered(Self.certificate(of: Self.otherPoint), now: Self.now) else {
+                Issue.record("the certificate is for the new key")
+                continue
+            }
+        }
+        var exchange = try exchange(.initialized(Sample.keyID))
+        _ = exchange.begin()
+        _ = exchange.attestorFailed(.keyLost)
+        #expect(exchange.keyProvided(Self.otherPoint, admissionToken: "a.b") == .fail(.admissionTokenMalformed))
     }
 
     @Test("a malformed assertion or signature ends the exchange")
