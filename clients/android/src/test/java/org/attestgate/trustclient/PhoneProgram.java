@@ -140,7 +140,7 @@ public final class PhoneProgram {
         String method = arguments.get(6);
         byte[] content = method.equals("GET") ? null : Bytes.utf8(method.equals("EMPTY") ? "" : "{\"dose\":1}");
         Callable<String> request = arguments.get(3).equals("okhttp")
-            ? okHttp(phone, trust, url, content)
+            ? okHttp(phone, trust, arguments.get(2), url, content)
             : urlConnection(phone, trust, arguments.get(2), arguments.get(7), method, content);
         ExecutorService threads = Executors.newFixedThreadPool(Integer.parseInt(arguments.get(5)));
         List<Future<String>> results =
@@ -171,14 +171,15 @@ public final class PhoneProgram {
         };
     }
 
-    private static Callable<String> okHttp(EnrolledPhone phone, TrustManager[] trust, String url, byte[] content)
+    private static Callable<String> okHttp(
+        EnrolledPhone phone, TrustManager[] trust, String origin, String url, byte[] content)
         throws GeneralSecurityException {
         Dispatcher dispatcher = new Dispatcher();
         dispatcher.setMaxRequestsPerHost(256);
         OkHttpClient client = new OkHttpClient.Builder()
             .sslSocketFactory(phone.identity().sslContext(trust).getSocketFactory(), (X509TrustManager) trust[0])
             .dispatcher(dispatcher).followRedirects(false).retryOnConnectionFailure(false)
-            .addInterceptor(new ProofInterceptor(new AttestedClient(phone.hardwareKey())))
+            .addInterceptor(new ProofInterceptor(new AttestedClient(phone.hardwareKey()), origin))
             .build();
         Request.Builder builder = new Request.Builder().url(url);
         if (content != null) builder.post(RequestBody.create(MediaType.get("application/json"), content));

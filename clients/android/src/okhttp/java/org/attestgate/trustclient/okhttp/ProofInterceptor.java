@@ -4,7 +4,11 @@ import java.io.IOException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Predicate;
 import okhttp3.HttpUrl;
 import okhttp3.Interceptor;
@@ -22,7 +26,7 @@ import org.attestgate.trustclient.RequestTarget;
 
 /**
  * Adds proofs to the requests of an {@code OkHttpClient} for one gateway, and sends a request again where that is safe
- * and may help.
+ * and may help. Requests to other origins pass unchanged.
  *
  * <p>Add it with {@code addInterceptor}, as the last one: it must see what is sent. Set {@code
  * retryOnConnectionFailure(false)} and {@code followRedirects(false)}, because OkHttp repeats the same proof.
@@ -32,26 +36,38 @@ public final class ProofInterceptor implements Interceptor {
     public static final long CONTENT_LIMIT = 16L << 20;
 
     private final AttestedClient client;
+    private final Set<HttpUrl> origins = new HashSet<>();
     private final Predicate<Request> isIdempotent;
 
     /**
      * Creates an interceptor.
      *
+     * @param origins the URLs of the gateway without a path, for example {@code https://api.example.org}
      * @param isIdempotent returns whether the service may execute a request twice
      */
-    public ProofInterceptor(AttestedClient client, Predicate<Request> isIdempotent) {
+    public ProofInterceptor(AttestedClient client, Collection<String> origins, Predicate<Request> isIdempotent) {
         this.client = client;
+        for (String origin : origins) {
+            HttpUrl url = HttpUrl.get(origin);
+            if (!url.isHttps() || !url.equals(origin(url))) {
+                throw new IllegalArgumentException("not https://host[:port]: " + origin);
+            }
+            this.origins.add(url);
+        }
         this.isIdempotent = isIdempotent;
     }
 
-    /** Creates an interceptor that lets only GET and HEAD be executed twice. */
-    public ProofInterceptor(AttestedClient client) {
-        this(client, request -> request.method().equals("GET") || request.method().equals("HEAD"));
+    /** Creates an interceptor for one origin that lets only GET and HEAD be executed twice. */
+    public ProofInterceptor(AttestedClient client, String origin) {
+        this(
+            client, Collections.singleton(origin),
+            request -> request.method().equals("GET") || request.method().equals("HEAD"));
     }
 
     @Override
     public Response intercept(Chain chain) throws IOException {
         Request request = chain.request();
+        if (!origins.contains(origin(request.url()))) return chain.proceed(request);
         byte[] content = content(request.body());
         Request complete = content == null ? request : withContent(request, content);
         try {
@@ -60,6 +76,10 @@ public final class ProofInterceptor implements Interceptor {
             // OkHttp lets any other exception end the app.
             throw new IOException("the request cannot have a proof", fault);
         }
+    }
+
+    private static HttpUrl origin(HttpUrl url) {
+        return new HttpUrl.Builder().scheme(url.scheme()).host(url.host()).port(url.port()).build();
     }
 
     /** Returns the content of a request, or null if it has none. */
