@@ -1,7 +1,9 @@
 package org.attestgate.trustclient;
 
 import java.io.IOException;
+import java.util.Locale;
 import java.util.function.LongSupplier;
+import javax.net.ssl.SSLException;
 
 /**
  * A client that sends requests with proofs over the app's HTTP library. Create one for each gateway. Any number of
@@ -66,6 +68,25 @@ public final class AttestedClient {
             if (action == ProofExchange.Action.DELIVER) return response;
             transport.discard(response);
         }
+    }
+
+    /**
+     * Returns whether enrolling may help after an error: the hardware key is lost, or the gateway has refused the
+     * certificate or the phone. Then enrol and connect again, once. No request was executed.
+     *
+     * <p>OkHttp 3 hides the TLS alert over HTTP/2.
+     */
+    public static boolean needsEnrolment(IOException error) {
+        for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+            if (cause instanceof AttestorFault) {
+                return ((AttestorFault) cause).reason() == AttestorFault.Reason.KEY_LOST;
+            }
+            if (cause instanceof AttestedClientError) return ((AttestedClientError) cause).answer().needsEnrolment();
+            boolean isTLS = cause instanceof SSLException && cause.getMessage() != null;
+            // The JDK writes it in lower case, Conscrypt in capitals.
+            if (isTLS && cause.getMessage().toLowerCase(Locale.ROOT).contains("certificate_revoked")) return true;
+        }
+        return false;
     }
 
     private ProofFields proof(AttestedRequest request, ProofExchange exchange) throws IOException {

@@ -62,6 +62,11 @@ public final class GatewayAnswer {
         return denial;
     }
 
+    /** Returns whether the gateway no longer knows the phone or its certificate: enrol and connect again, once. */
+    public boolean needsEnrolment() {
+        return "device_unknown".equals(denial) || "device_mismatch".equals(denial);
+    }
+
     private static String code(byte[] content) {
         Map<String, Object> refusal = Json.object(Bytes.text(content));
         return Json.text(refusal, "error");

@@ -1,6 +1,7 @@
 package org.attestgate.trustclient;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
@@ -10,6 +11,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLHandshakeException;
 import org.attestgate.trustclient.software.SoftwareKeyMint;
 import org.attestgate.trustclient.software.SoftwareKeystore;
 import org.junit.Before;
@@ -103,5 +106,28 @@ public class AttestedClientTest {
             assertThrows(AttestedClientError.class, () -> client.perform(request, true, script));
         assertEquals("device_revoked", error.answer().denial());
         assertEquals(0, script.proofs.size());
+    }
+
+    @Test
+    public void anAppEnrolsAgainAfterWhatEnrollingCanHelp() {
+        assertTrue(Samples.answer(401, "device_unknown", null).needsEnrolment());
+        assertTrue(Samples.answer(403, "device_mismatch", null).needsEnrolment());
+        IOException[] helped = {
+            new AttestorFault(AttestorFault.Reason.KEY_LOST),
+            new IOException(new AttestorFault(AttestorFault.Reason.KEY_LOST)),
+            new AttestedClientError(Samples.answer(401, "device_unknown", null)),
+            new SSLHandshakeException("Received fatal alert: certificate_revoked"),
+            new IOException(new SSLException(
+                "Read error: error:10000414:SSL routines:OPENSSL_internal:SSLV3_ALERT_CERTIFICATE_REVOKED")),
+        };
+        for (IOException error : helped) assertTrue(error.toString(), AttestedClient.needsEnrolment(error));
+        IOException[] others = {
+            new IOException("certificate_revoked"), new SSLException((String) null), new SSLException("timeout"),
+            new AttestorFault(AttestorFault.Reason.UNAVAILABLE),
+            new AttestedClientError(Samples.answer(403, "device_revoked", null)),
+        };
+        for (IOException error : others) assertFalse(error.toString(), AttestedClient.needsEnrolment(error));
+        assertFalse(Samples.answer(403, "device_revoked", null).needsEnrolment());
+        assertFalse(Samples.answer(200, null, null).needsEnrolment());
     }
 }
