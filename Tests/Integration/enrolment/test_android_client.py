@@ -1,5 +1,6 @@
 """The trust client for Android enrols and is served: clients/android, on the JVM with a software phone."""
 
+import base64
 import subprocess
 from collections import Counter
 
@@ -10,6 +11,7 @@ from support.enrolling_phone import MTLSKey
 from support.enrolment import Enrolling, admission_token
 from support.paths import PATIENCE
 from support.platforms import ANDROID_APP
+from support.play_integrity import Console
 from support.waiting import eventually
 
 PACKAGE = ANDROID_APP.removeprefix("android:")
@@ -170,6 +172,42 @@ def test_the_app_gets_an_admission_token_for_the_key_that_it_makes(start, phone_
     assert is_served(process.communicate(token + "\n", PATIENCE)[0].strip())
     # Only the first binding needs one.
     assert is_served(phone.enrol("attested"))
+
+
+def integrity_tokens(phone, console, *options):
+    """Enrols, and answers each request for a token of Google Play. - Returns: the number of tokens, and the result."""
+    process = subprocess.Popen(
+        phone.java.command(PROGRAM, phone.directory, "enrol", *phone.address, *options),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    count = 0
+    with process:
+        for line in process.stdout:
+            if " " in line:
+                return count, line.strip()
+            process.stdin.write(console.fresh(base64.urlsafe_b64decode(line.strip() + "=")) + "\n")
+            process.stdin.flush()
+            count += 1
+
+
+@pytest.mark.parametrize("form", ["NONCE_AND_TAG", "NONCE", "DSR"])
+def test_a_phone_shows_what_google_play_says_of_it(start, phone_of, tmp_path, form):
+    console = Console(tmp_path / "console")
+    keys = {"decryption_key": str(console.decryption), "verification_key": str(console.verification)}
+    enrolling = start(play_integrity=keys, client_data=form.lower().replace("_", "-"))
+    phone = phone_of(enrolling)
+    # An app that has none learns what is missing.
+    refusal = phone.enrol(f"form={form}")
+    assert "play_integrity_token is missing" in refusal and refusal.endswith("(GIVE_UP)")
+    count, printed = integrity_tokens(phone, console, f"form={form}", "integrity")
+    assert (count, is_served(printed)) == (1, True), printed
+    # A renewal needs none.
+    assert phone.enrol(f"form={form}") == printed
+    enrolling.gateway.conf["apps"][0]["play_integrity"]["each_binding"] = "true"
+    enrolling.change()
+    refusal = phone.enrol(f"form={form}", "integrity")
+    assert "play_integrity_token is missing" in refusal and refusal.endswith("(GIVE_UP) 200")
+    assert integrity_tokens(phone, console, f"form={form}", "integrity=each") == (1, printed)
+    assert integrity_tokens(phone_of(enrolling, "other"), console, f"form={form}", "integrity=each")[0] == 2
 
 
 def test_a_revoked_phone_stops(start, phone_of):

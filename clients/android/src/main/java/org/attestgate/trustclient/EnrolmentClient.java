@@ -132,11 +132,15 @@ public final class EnrolmentClient {
         EnrolmentExchange.Action action, EnrolmentExchange exchange, Admission admission) throws IOException {
         switch (action.kind) {
             case MAKE_KEY: return exchange.keyMade(newTag());
-            case ATTEST: return exchange.attested(generateHardwareKey(action.tag, action.challenge));
+            case ATTEST:
+                String integrityToken = settings.integrityForInitialization(action.integrityNonce);
+                return exchange.attested(generateHardwareKey(action.tag, action.challenge), integrityToken);
             case PROVIDE_KEY:
                 List<byte[]> chain = provideCertificateKey(action.challenge);
                 byte[] point = attestor.point(bindingAlias());
-                return exchange.keyProvided(point, chain, admission.token(P256.thumbprint(point)));
+                return exchange.keyProvided(
+                    point, chain, admission.token(P256.thumbprint(point)),
+                    settings.integrityForBinding(action.integrityNonce));
             case ASSERT:
                 HardwareKey key = hardwareKey(action.tag);
                 long counter = key.nextCounter();

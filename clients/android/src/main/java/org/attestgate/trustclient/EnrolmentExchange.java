@@ -44,26 +44,31 @@ public final class EnrolmentExchange {
         public final EnrolmentRequest request;
         public final String tag;
         public final byte[] challenge;
+        /** What a Play Integrity token is requested for, with {@code ATTEST} and {@code PROVIDE_KEY}. */
+        public final String integrityNonce;
         public final byte[] message;
         public final EnrolledCertificate certificate;
         public final EnrolmentFailure failure;
         private final KeyBindingToken token;
 
         private Action(
-            Kind kind, EnrolmentRequest request, String tag, byte[] challenge, KeyBindingToken token, byte[] message,
-            EnrolledCertificate certificate, EnrolmentFailure failure) {
+            Kind kind, EnrolmentRequest request, String tag, byte[] challenge, String integrityNonce,
+            KeyBindingToken token, byte[] message, EnrolledCertificate certificate, EnrolmentFailure failure) {
             this.kind = kind;
             this.request = request;
             this.tag = tag;
             this.challenge = challenge;
+            this.integrityNonce = integrityNonce;
             this.token = token;
             this.message = message;
             this.certificate = certificate;
             this.failure = failure;
         }
 
-        private static Action key(Kind kind, String tag, byte[] challenge) {
-            return new Action(kind, null, tag, challenge, null, null, null, null);
+        private static Action key(Kind kind, String tag, byte[] challenge, EnrolmentNonce nonce) {
+            String integrityNonce =
+                nonce == null ? null : Bytes.base64URL(ClientDataForm.certificateKeyChallenge(nonce, tag));
+            return new Action(kind, null, tag, challenge, integrityNonce, null, null, null, null);
         }
 
         /** Returns the bytes that the hardware key signs for {@code ASSERT}. */
@@ -134,10 +139,12 @@ public final class EnrolmentExchange {
      * Handles an attestation.
      *
      * @param chain the certificates of the hardware key in DER, leaf first
+     * @param integrityToken a Play Integrity token for {@code integrityNonce}, or null if the service requires none
      */
-    public Action attested(List<byte[]> chain) {
+    public Action attested(List<byte[]> chain, String integrityToken) {
         expect(State.ATTESTATION);
-        byte[] content = KeyBindingToken.initialization(nonce, record.tag(), chain);
+        if (isMalformed(integrityToken)) return integrityTokenMalformed();
+        byte[] content = KeyBindingToken.initialization(nonce, record.tag(), chain, integrityToken);
         record = record.attested(content);
         return initialize(content);
     }
@@ -149,15 +156,18 @@ public final class EnrolmentExchange {
      *     rotate
      * @param chain its certificates in DER, leaf first, attested with the action's challenge; null without attestation
      * @param admissionToken a JWT for this key, or null if the service requires none
+     * @param integrityToken a Play Integrity token for {@code integrityNonce}, or null if the service requires none
      */
-    public Action keyProvided(byte[] point, List<byte[]> chain, String admissionToken) {
+    public Action keyProvided(byte[] point, List<byte[]> chain, String admissionToken, String integrityToken) {
         expect(State.CERTIFICATE_KEY);
+        if (isMalformed(integrityToken)) return integrityTokenMalformed();
         if (admissionToken != null && !KeyBindingToken.isAdmissionToken(admissionToken)) {
             return end(new EnrolmentFailure(EnrolmentFailure.Reason.ADMISSION_TOKEN_MALFORMED));
         }
-        token = new KeyBindingToken(record.service(), nonce, record.tag(), point, chain, admissionToken);
+        token =
+            new KeyBindingToken(record.service(), nonce, record.tag(), point, chain, admissionToken, integrityToken);
         state = State.ASSERTION;
-        return new Action(Action.Kind.ASSERT, null, record.tag(), null, token, null, null, null);
+        return new Action(Action.Kind.ASSERT, null, record.tag(), null, null, token, null, null, null);
     }
 
     /**
@@ -171,7 +181,7 @@ public final class EnrolmentExchange {
         expect(State.ASSERTION);
         signingInput = token.signingInput(counter, signature, Math.max(0, now + clockOffset));
         state = State.SIGNATURE;
-        return new Action(Action.Kind.SIGN, null, null, null, null, Bytes.utf8(signingInput), null, null);
+        return new Action(Action.Kind.SIGN, null, null, null, null, null, Bytes.utf8(signingInput), null, null);
     }
 
     /** Handles the certificate key's signature, in DER. */
@@ -204,14 +214,15 @@ public final class EnrolmentExchange {
                 nonce = answer.nonce();
                 if (nonce == null) return refused(answer, EnrolmentRequest.Endpoint.NONCE);
                 state = State.ATTESTATION;
-                return Action.key(Action.Kind.ATTEST, record.tag(), form.challenge(nonce, record.tag()));
+                return Action.key(Action.Kind.ATTEST, record.tag(), form.challenge(nonce, record.tag()), nonce);
             case INITIALIZATION: return initializationAnswered(answer);
             case NONCE_FOR_BINDING:
                 nonce = answer.nonce();
                 if (nonce == null) return refused(answer, EnrolmentRequest.Endpoint.NONCE);
                 state = State.CERTIFICATE_KEY;
                 return Action.key(
-                    Action.Kind.PROVIDE_KEY, record.tag(), ClientDataForm.certificateKeyChallenge(nonce, record.tag()));
+                    Action.Kind.PROVIDE_KEY, record.tag(), ClientDataForm.certificateKeyChallenge(nonce, record.tag()),
+                    nonce);
             case BINDING: return bindingAnswered(answer);
             default: throw outOfTurn();
         }
@@ -245,7 +256,7 @@ public final class EnrolmentExchange {
         }
         record = record.bound();
         state = State.OVER;
-        return new Action(Action.Kind.FINISH, null, null, null, null, null, certificate, null);
+        return new Action(Action.Kind.FINISH, null, null, null, null, null, null, certificate, null);
     }
 
     private Action refused(EnrolmentAnswer answer, EnrolmentRequest.Endpoint endpoint) {
@@ -258,11 +269,11 @@ public final class EnrolmentExchange {
                 hasRenewedNonce = true;
                 return fetchNonce(State.NONCE_FOR_BINDING);
             case NEW_HARDWARE_KEY: return replaceKey(new EnrolmentFailure(refusal, EnrolmentAdvice.GIVE_UP));
-            case UPDATE_SYSTEM:
-                // The same attestation would always be refused.
-                record = record.begun();
+            default:
+                boolean isFinal = advice != EnrolmentAdvice.LATER;
+                // The same attestation would always be refused, even after an update.
+                if (endpoint == EnrolmentRequest.Endpoint.INITIALIZATION && isFinal) record = record.begun();
                 return end(new EnrolmentFailure(refusal, advice));
-            default: return end(new EnrolmentFailure(refusal, advice));
         }
     }
 
@@ -271,7 +282,7 @@ public final class EnrolmentExchange {
     private Action makeKey() {
         isRepetition = false;
         state = State.KEY;
-        return Action.key(Action.Kind.MAKE_KEY, null, null);
+        return Action.key(Action.Kind.MAKE_KEY, null, null, null);
     }
 
     /** Makes another hardware key, or ends with the failure if that was tried before. */
@@ -280,6 +291,14 @@ public final class EnrolmentExchange {
         hasRenewedKey = true;
         record = record.begun();
         return makeKey();
+    }
+
+    private static boolean isMalformed(String integrityToken) {
+        return integrityToken != null && !KeyBindingToken.isIntegrityToken(integrityToken);
+    }
+
+    private Action integrityTokenMalformed() {
+        return end(new EnrolmentFailure(EnrolmentFailure.Reason.INTEGRITY_TOKEN_MALFORMED));
     }
 
     private Action initialize(byte[] content) {
@@ -294,12 +313,12 @@ public final class EnrolmentExchange {
 
     private Action send(EnrolmentRequest.Endpoint endpoint, byte[] content) {
         EnrolmentRequest request = new EnrolmentRequest(endpoint, record.service(), content);
-        return new Action(Action.Kind.SEND, request, null, null, null, null, null, null);
+        return new Action(Action.Kind.SEND, request, null, null, null, null, null, null, null);
     }
 
     private Action end(EnrolmentFailure failure) {
         state = State.OVER;
-        return new Action(Action.Kind.FAIL, null, null, null, null, null, null, failure);
+        return new Action(Action.Kind.FAIL, null, null, null, null, null, null, null, failure);
     }
 
     private void expect(State expected) {

@@ -21,7 +21,9 @@ public final class EnrolmentFailure extends IOException {
         /** A signature of the keystore is malformed. */
         SIGNATURE_UNREADABLE,
         /** The admission token is not a JWT, or too long. */
-        ADMISSION_TOKEN_MALFORMED
+        ADMISSION_TOKEN_MALFORMED,
+        /** The Play Integrity token is not a JWE, or too long. */
+        INTEGRITY_TOKEN_MALFORMED
     }
 
     private final Reason reason;

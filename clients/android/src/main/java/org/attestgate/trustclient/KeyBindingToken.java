@@ -8,6 +8,7 @@ final class KeyBindingToken {
     /** The lifetime in the token, in seconds from {@code iat}: the service's maximum. */
     private static final long LIFE = 300;
     private static final int ADMISSION_TOKEN_LIMIT = 8_192;
+    private static final int INTEGRITY_TOKEN_LIMIT = 16_384;
 
     private final EnrolmentServiceAddress service;
     private final EnrolmentNonce nonce;
@@ -15,6 +16,7 @@ final class KeyBindingToken {
     private final byte[] point;
     private final List<byte[]> keyAttestation;
     private final String admissionToken;
+    private final String integrityToken;
     private final String thumbprint;
 
     /**
@@ -23,16 +25,18 @@ final class KeyBindingToken {
      * @param point the point of the certificate key, 65 bytes
      * @param keyAttestation the attestation of the certificate key in DER, leaf first, or null
      * @param admissionToken a JWS in compact form, or null
+     * @param integrityToken a JWE in compact form, or null
      */
     KeyBindingToken(
         EnrolmentServiceAddress service, EnrolmentNonce nonce, String tag, byte[] point, List<byte[]> keyAttestation,
-        String admissionToken) {
+        String admissionToken, String integrityToken) {
         this.service = service;
         this.nonce = nonce;
         this.tag = tag;
         this.point = point;
         this.keyAttestation = keyAttestation;
         this.admissionToken = admissionToken;
+        this.integrityToken = integrityToken;
         thumbprint = P256.thumbprint(point);
     }
 
@@ -63,6 +67,7 @@ final class KeyBindingToken {
         claims.append("\",\"hardware_signature\":\"").append(Bytes.base64URL(signature));
         claims.append("\",\"counter\":").append(counter);
         if (keyAttestation != null) claims.append(",\"mtls_key_attestation\":").append(list(keyAttestation));
+        if (integrityToken != null) claims.append(integrityMember(integrityToken));
         if (admissionToken != null) claims.append(",\"admission_token\":\"").append(admissionToken).append('"');
         claims.append(",\"cnf\":{\"jwk\":{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"").append(P256.x(point));
         claims.append("\",\"y\":\"").append(P256.y(point)).append("\"}}}");
@@ -83,16 +88,28 @@ final class KeyBindingToken {
     }
 
     /** Returns the content of {@code POST /instance-initialization}. All values are base64url. */
-    static byte[] initialization(EnrolmentNonce nonce, String tag, List<byte[]> chain) {
+    static byte[] initialization(EnrolmentNonce nonce, String tag, List<byte[]> chain, String integrityToken) {
         return Bytes.utf8(
             "{\"nonce\":\"" + nonce.text + "\",\"hardware_key_tag\":\"" + tag + "\",\"key_attestation\":" + list(chain)
-                + "}");
+                + (integrityToken == null ? "" : integrityMember(integrityToken)) + "}");
     }
 
-    /** Returns whether the text has only characters of a JWS in compact form, which need no escapes in JSON. */
+    private static String integrityMember(String token) {
+        return ",\"play_integrity_token\":\"" + token + '"';
+    }
+
     static boolean isAdmissionToken(String text) {
+        return isCompact(text, 3, ADMISSION_TOKEN_LIMIT);
+    }
+
+    static boolean isIntegrityToken(String text) {
+        return isCompact(text, 5, INTEGRITY_TOKEN_LIMIT);
+    }
+
+    /** Returns whether the text is a JWS or JWE in compact form, which needs no escapes in JSON. */
+    private static boolean isCompact(String text, int count, int limit) {
         String[] parts = text.split("\\.", -1);
-        if (text.length() > ADMISSION_TOKEN_LIMIT || parts.length != 3) return false;
+        if (text.length() > limit || parts.length != count) return false;
         for (String part : parts) if (Bytes.decodeBase64URL(part) == null) return false;
         return true;
     }

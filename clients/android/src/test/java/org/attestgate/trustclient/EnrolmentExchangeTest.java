@@ -54,7 +54,7 @@ public class EnrolmentExchangeTest {
     private static void bind(EnrolmentExchange exchange, Action first) {
         assertSends(Endpoint.NONCE, first);
         assertEquals(Kind.PROVIDE_KEY, exchange.answered(nonce(), NOW).kind);
-        assertEquals(Kind.ASSERT, exchange.keyProvided(POINT, null, null).kind);
+        assertEquals(Kind.ASSERT, exchange.keyProvided(POINT, null, null, null).kind);
         assertEquals(Kind.SIGN, exchange.asserted(7, SIGNATURE, NOW).kind);
         assertSends(Endpoint.KEY_BINDING, exchange.signed(SIGNATURE));
     }
@@ -73,7 +73,7 @@ public class EnrolmentExchangeTest {
         Action attest = exchange.answered(nonce(), NOW);
         assertEquals(Kind.ATTEST, attest.kind);
         assertArrayEquals(Bytes.sha256(Bytes.utf8(NONCE + TAG)), attest.challenge);
-        Action initialize = exchange.attested(CHAIN);
+        Action initialize = exchange.attested(CHAIN, null);
         assertSends(Endpoint.INITIALIZATION, initialize);
         assertEquals("POST https://enrol.example.org/instance-initialization",
             initialize.request.method() + " " + initialize.request.url());
@@ -86,7 +86,7 @@ public class EnrolmentExchangeTest {
         Action provide = exchange.answered(nonce(), NOW);
         assertEquals(Kind.PROVIDE_KEY, provide.kind);
         assertArrayEquals(Bytes.sha256(Bytes.utf8(NONCE + TAG)), provide.challenge);
-        Action assertion = exchange.keyProvided(POINT, CHAIN, "e30.e30.AAAA");
+        Action assertion = exchange.keyProvided(POINT, CHAIN, "e30.e30.AAAA", null);
         assertEquals(
             "{\"nonce\":\"" + NONCE + "\",\"jwk_thumbprint\":\"" + P256.thumbprint(POINT) + "\",\"counter\":7}",
             Bytes.text(assertion.clientData(7)));
@@ -139,8 +139,28 @@ public class EnrolmentExchangeTest {
         assertEquals(Kind.MAKE_KEY, exchange.answered(refusal(404, "not_found", null), NOW).kind);
         exchange.keyMade(TAG);
         exchange.answered(nonce(), NOW);
-        exchange.attested(CHAIN);
+        exchange.attested(CHAIN, null);
         assertFails(EnrolmentAdvice.GIVE_UP, exchange.answered(refusal(403, "invalid_request", null), NOW));
+    }
+
+    @Test
+    public void aRefusedAttestationIsNotSentAgainUnlessTheServiceFailed() {
+        Object[][] rows = {
+            {403, "integrity_check_error", Step.BEGUN}, {400, "bad_request", Step.BEGUN},
+            {503, "temporarily_unavailable", Step.ATTESTED},
+        };
+        for (Object[] row : rows) {
+            EnrolmentExchange exchange = exchange(new EnrolmentRecord(SERVICE).keyMade(TAG));
+            exchange.begin();
+            exchange.answered(nonce(), NOW);
+            exchange.attested(CHAIN, null);
+            assertEquals(Kind.FAIL, exchange.answered(refusal((int) row[0], (String) row[1], null), NOW).kind);
+            assertEquals(Arrays.toString(row), row[2], exchange.record().step());
+        }
+        EnrolmentExchange exchange = exchange(initialized());
+        bind(exchange, exchange.begin());
+        assertFails(EnrolmentAdvice.GIVE_UP, exchange.answered(refusal(400, "bad_request", null), NOW));
+        assertEquals(Step.INITIALIZED, exchange.record().step());
     }
 
     @Test
@@ -150,7 +170,7 @@ public class EnrolmentExchangeTest {
         assertEquals(Kind.MAKE_KEY, exchange.answered(refusal(403, "os_outdated", null), NOW).kind);
         exchange.keyMade(TAG);
         exchange.answered(nonce(), NOW);
-        exchange.attested(CHAIN);
+        exchange.attested(CHAIN, null);
         assertFails(EnrolmentAdvice.UPDATE_SYSTEM, exchange.answered(refusal(403, "os_outdated", null), NOW));
         assertEquals(Step.BEGUN, exchange.record().step());
     }
@@ -193,17 +213,45 @@ public class EnrolmentExchangeTest {
         exchange.answered(nonce(), NOW);
         assertEquals(
             EnrolmentFailure.Reason.ADMISSION_TOKEN_MALFORMED,
-            exchange.keyProvided(POINT, null, "a\".b.c").failure.reason());
+            exchange.keyProvided(POINT, null, "a\".b.c", null).failure.reason());
 
         exchange = exchange(initialized());
         exchange.begin();
         exchange.answered(nonce(), NOW);
-        exchange.keyProvided(POINT, null, null);
+        exchange.keyProvided(POINT, null, null, null);
         exchange.asserted(1, SIGNATURE, NOW);
         assertEquals(
             EnrolmentFailure.Reason.SIGNATURE_UNREADABLE, exchange.signed(new byte[] {1}).failure.reason());
         EnrolmentExchange over = exchange;
         assertThrows(IllegalStateException.class, () -> over.keyMade(TAG));
+    }
+
+    @Test
+    public void tokensOfGooglePlayAreForTheNonceAndTheTagInEveryForm() {
+        String expected = Bytes.base64URL(Bytes.sha256(Bytes.utf8(NONCE + TAG)));
+        String token = "e30.AA.AA.AA.AA";
+        for (ClientDataForm form : ClientDataForm.values()) {
+            EnrolmentExchange exchange = new EnrolmentExchange(new EnrolmentRecord(SERVICE), form);
+            exchange.begin();
+            exchange.keyMade(TAG);
+            assertEquals(expected, exchange.answered(nonce(), NOW).integrityNonce);
+            String content = Bytes.text(exchange.attested(CHAIN, token).request.content());
+            assertTrue(content, content.endsWith(",\"play_integrity_token\":\"" + token + "\"}"));
+            exchange.answered(answer(204, ""), NOW);
+            assertEquals(expected, exchange.answered(nonce(), NOW).integrityNonce);
+            exchange.keyProvided(POINT, null, null, token);
+            String message = Bytes.text(exchange.asserted(7, SIGNATURE, NOW).message);
+            String claims = Bytes.text(Bytes.decodeBase64URL(message.split("\\.")[1]));
+            assertTrue(claims, claims.contains(",\"play_integrity_token\":\"" + token + "\",\"cnf\""));
+        }
+        for (String malformed : Arrays.asList("", "a.b.c", "e30.AA.AA.AA.\"", new String(new char[16_385]))) {
+            EnrolmentExchange exchange = exchange(initialized());
+            exchange.begin();
+            exchange.answered(nonce(), NOW);
+            assertEquals(
+                EnrolmentFailure.Reason.INTEGRITY_TOKEN_MALFORMED,
+                exchange.keyProvided(POINT, null, null, malformed).failure.reason());
+        }
     }
 
     @Test

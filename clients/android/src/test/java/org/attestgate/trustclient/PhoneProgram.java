@@ -47,11 +47,15 @@ import org.attestgate.trustclient.software.SoftwareKeystore;
  *                                                       prints how often each result came
  * </pre>
  *
- * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code skew=SECONDS},
- * {@code lose=N} (the answer to request N), {@code admission} (prints a thumbprint and reads a token). Stacks:
- * {@code url} (HttpURLConnection), {@code okhttp}.
+ * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code
+ * skew=SECONDS}, {@code lose=N} (the answer to request N), {@code admission} (prints a thumbprint and reads a token),
+ * {@code integrity} and {@code integrity=each} (the same with a nonce). Stacks: {@code url} (HttpURLConnection), {@code
+ * okhttp}.
  */
 public final class PhoneProgram {
+    private static final BufferedReader INPUT =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+
     private final File directory;
     private final SoftwareKeyMint keyMint;
 
@@ -81,6 +85,9 @@ public final class PhoneProgram {
         for (String option : options) {
             String value = option.substring(option.indexOf('=') + 1);
             if (option.startsWith("form=")) settings = settings.withForm(ClientDataForm.valueOf(value));
+            if (option.startsWith("integrity")) {
+                settings = settings.withPlayIntegrity(PhoneProgram::tokenFromInput, value.equals("each"));
+            }
             if (option.equals("attested")) settings = settings.withAttestedCertificateKey();
             if (option.startsWith("os=")) os = Integer.parseInt(value);
             if (option.startsWith("patch=")) patch = Integer.parseInt(value);
@@ -121,10 +128,10 @@ public final class PhoneProgram {
         }
     }
 
-    /** Prints the thumbprint, and reads the token from the standard input. */
-    private static String tokenFromInput(String thumbprint) throws IOException {
-        System.out.println(thumbprint);
-        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8)).readLine();
+    /** Prints the thumbprint or nonce, and reads the token from the standard input. */
+    private static String tokenFromInput(String subject) throws IOException {
+        System.out.println(subject);
+        return INPUT.readLine();
     }
 
     private static String request(EnrolledPhone phone, List<String> arguments) throws Exception {

@@ -88,7 +88,7 @@ public class VectorTest {
         byte[] point = hex(Json.text(vector, "certificate_key"));
         assertEquals(Json.text(vector, "thumbprint"), P256.thumbprint(point));
         KeyBindingToken token = new KeyBindingToken(
-            new EnrolmentServiceAddress(Json.text(vector, "service")), nonce, tag, point, null, null);
+            new EnrolmentServiceAddress(Json.text(vector, "service")), nonce, tag, point, null, null, null);
         long counter = Json.integer(vector, "counter");
         assertEquals(Json.text(vector, "client_data"), Bytes.text(token.clientData(counter)));
         String expected = Json.text(vector, "token");
