@@ -221,16 +221,24 @@ def test_a_revoked_phone_stops(start, phone_of):
     assert refusal.startswith("REFUSED 403 invalid_request") and "(GIVE_UP)" in refusal
 
 
-def test_an_outdated_phone_is_served_until_it_enrols_and_readmitted_after_its_update(start, phone_of):
+@pytest.mark.parametrize("demand, error, advice, option", [
+    ({"minimum_patch_level": "2026-11"}, "os_outdated", "UPDATE_SYSTEM", "patch=202611"),
+    ({"minimum_version_code": 2}, "integrity_check_error", "UPDATE", "version=2")], ids=["system", "app"])
+def test_an_outdated_phone_is_served_until_it_enrols_and_readmitted_after_its_update(
+        start, phone_of, demand, error, advice, option):
     enrolling = start()
     phone = phone_of(enrolling)
     first = phone.enrol()
-    enrolling.gateway.conf["apps"][0]["minimum_patch_level"] = "2026-11"
+    enrolling.gateway.conf["apps"][0].update(demand)
     enrolling.change()
+    other = phone_of(enrolling, "other")
     for _ in range(2):
         refusal = phone.enrol()
-        assert refusal.startswith("REFUSED 403 os_outdated") and refusal.endswith("(UPDATE_SYSTEM) 200")
-    updated = phone.enrol("patch=202611")
+        assert refusal.startswith(f"REFUSED 403 {error}") and refusal.endswith(f"({advice}) 200")
+        assert other.enrol().endswith(f"({advice})")
+    # At once, although the nonce of the refused attestation is still valid.
+    assert is_served(other.enrol(option))
+    updated = phone.enrol(option)
     assert is_served(updated) and updated != first
 
 

@@ -10,7 +10,7 @@ public enum EnrolmentAdvice {
     LATER,
     /** Send the same request after an operator has approved the phone. */
     AWAIT_APPROVAL,
-    /** Install a newer version of the app or the system. */
+    /** Install a newer version of the app or the system. A refused attestation was dropped, as below. */
     UPDATE,
     /**
      * Install a newer version of the system. The record was reset, so the next enrolment makes a new hardware key,

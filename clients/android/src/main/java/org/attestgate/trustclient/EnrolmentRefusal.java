@@ -66,9 +66,9 @@ public final class EnrolmentRefusal {
         boolean isBinding = endpoint == EnrolmentRequest.Endpoint.KEY_BINDING;
         switch (code) {
             case SERVER: case TEMPORARILY_UNAVAILABLE: return EnrolmentAdvice.LATER;
-            case INTEGRITY_CHECK: return EnrolmentAdvice.UPDATE;
-            // The service compares the version in the attestation. After an update of the system, only a new
+            // The service compares the versions in the attestation. After an update of app or system, only a new
             // attestation states the new version.
+            case INTEGRITY_CHECK: return isBinding ? EnrolmentAdvice.NEW_HARDWARE_KEY : EnrolmentAdvice.UPDATE;
             case OS_OUTDATED: return isBinding ? EnrolmentAdvice.NEW_HARDWARE_KEY : EnrolmentAdvice.UPDATE_SYSTEM;
             case NOT_FOUND: return isBinding ? EnrolmentAdvice.NEW_HARDWARE_KEY : EnrolmentAdvice.GIVE_UP;
             case INVALID_REQUEST:

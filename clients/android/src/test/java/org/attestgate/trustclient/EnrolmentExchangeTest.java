@@ -164,15 +164,21 @@ public class EnrolmentExchangeTest {
     }
 
     @Test
-    public void anOutdatedSystemIsAttestedAgainOnceAndThenUpdated() {
-        EnrolmentExchange exchange = exchange(initialized().bound());
-        bind(exchange, exchange.begin());
-        assertEquals(Kind.MAKE_KEY, exchange.answered(refusal(403, "os_outdated", null), NOW).kind);
-        exchange.keyMade(TAG);
-        exchange.answered(nonce(), NOW);
-        exchange.attested(CHAIN, null);
-        assertFails(EnrolmentAdvice.UPDATE_SYSTEM, exchange.answered(refusal(403, "os_outdated", null), NOW));
-        assertEquals(Step.BEGUN, exchange.record().step());
+    public void anOutdatedSystemOrAppIsAttestedAgainOnceAndThenUpdated() {
+        Object[][] rows = {
+            {"os_outdated", EnrolmentAdvice.UPDATE_SYSTEM}, {"integrity_check_error", EnrolmentAdvice.UPDATE},
+        };
+        for (Object[] row : rows) {
+            EnrolmentAnswer refusal = refusal(403, (String) row[0], null);
+            EnrolmentExchange exchange = exchange(initialized().bound());
+            bind(exchange, exchange.begin());
+            assertEquals(Kind.MAKE_KEY, exchange.answered(refusal, NOW).kind);
+            exchange.keyMade(TAG);
+            exchange.answered(nonce(), NOW);
+            exchange.attested(CHAIN, null);
+            assertFails((EnrolmentAdvice) row[1], exchange.answered(refusal, NOW));
+            assertEquals(Step.BEGUN, exchange.record().step());
+        }
     }
 
     @Test
@@ -182,6 +188,7 @@ public class EnrolmentExchangeTest {
             {500, "server_error", Endpoint.KEY_BINDING, null, EnrolmentAdvice.LATER},
             {408, "bad_request", Endpoint.KEY_BINDING, null, EnrolmentAdvice.LATER},
             {403, "integrity_check_error", Endpoint.INITIALIZATION, null, EnrolmentAdvice.UPDATE},
+            {403, "integrity_check_error", Endpoint.KEY_BINDING, null, EnrolmentAdvice.NEW_HARDWARE_KEY},
             {403, "invalid_request", Endpoint.INITIALIZATION, null, EnrolmentAdvice.NEW_HARDWARE_KEY},
             {403, "invalid_request", Endpoint.KEY_BINDING, null, EnrolmentAdvice.NEW_NONCE},
             {403, "invalid_request", Endpoint.KEY_BINDING, "60", EnrolmentAdvice.AWAIT_APPROVAL},

@@ -47,7 +47,7 @@ import org.attestgate.trustclient.software.SoftwareKeystore;
  *                                                       prints how often each result came
  * </pre>
  *
- * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code
+ * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code version=1}, {@code
  * skew=SECONDS}, {@code lose=N} (the answer to request N), {@code admission} (prints a thumbprint and reads a token),
  * {@code integrity} and {@code integrity=each} (the same with a nonce). Stacks: {@code url} (HttpURLConnection), {@code
  * okhttp}.
@@ -80,6 +80,7 @@ public final class PhoneProgram {
         EnrolmentSettings settings = new EnrolmentSettings(new EnrolmentServiceAddress(service));
         int os = 160_000;
         int patch = 202_610;
+        int version = 1;
         long skew = 0;
         int lost = 0;
         for (String option : options) {
@@ -91,10 +92,11 @@ public final class PhoneProgram {
             if (option.equals("attested")) settings = settings.withAttestedCertificateKey();
             if (option.startsWith("os=")) os = Integer.parseInt(value);
             if (option.startsWith("patch=")) patch = Integer.parseInt(value);
+            if (option.startsWith("version=")) version = Integer.parseInt(value);
             if (option.startsWith("lose=")) lost = Integer.parseInt(value);
             if (option.startsWith("skew=")) skew = Long.parseLong(value);
         }
-        keyMint.update(os, patch);
+        keyMint.update(os, patch, version);
         SSLContext tls = SSLContext.getInstance("TLS");
         tls.init(null, trust(authority), null);
         SSLSocketFactory sockets = tls.getSocketFactory();

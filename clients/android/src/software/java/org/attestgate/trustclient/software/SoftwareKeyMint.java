@@ -42,12 +42,13 @@ public final class SoftwareKeyMint {
     private final String packageName;
     private int osVersion = 160_000;
     private int patchLevel = 202_610;
+    private int appVersion = 1;
 
     /**
      * Opens the keys of a directory, which are made the first time.
      *
-     * @param packageName the app that its attestations name, in version 1. The SHA-256 of the certificate that signed
-     *     it is 32 times {@code a5}.
+     * @param packageName the app that its attestations name, in version code 1. The SHA-256 of the certificate that
+     *     signed it is 32 times {@code a5}.
      */
     public SoftwareKeyMint(File directory, String packageName) throws IOException, GeneralSecurityException {
         this.directory = directory;
@@ -69,8 +70,10 @@ public final class SoftwareKeyMint {
      *
      * @param newOSVersion as KeyMint states it: 160000 is Android 16
      * @param newPatchLevel year and month, as 202610
+     * @param newAppVersion the version code of the app
      */
-    public void update(int newOSVersion, int newPatchLevel) {
+    public void update(int newOSVersion, int newPatchLevel, int newAppVersion) {
+        appVersion = newAppVersion;
         osVersion = newOSVersion;
         patchLevel = newPatchLevel;
     }
@@ -119,7 +122,7 @@ public final class SoftwareKeyMint {
     /** Encodes what the phone says of a key: generated in its hardware, on P-256, for signatures. */
     private byte[] description(byte[] challenge) {
         byte[] app = Der.sequence(
-            Der.set(Der.sequence(Der.octets(packageName.getBytes(StandardCharsets.UTF_8)), Der.integer(1))),
+            Der.set(Der.sequence(Der.octets(packageName.getBytes(StandardCharsets.UTF_8)), Der.integer(appVersion))),
             Der.set(Der.octets(filled(0xa5))));
         byte[] software = Der.sequence(
             Der.explicit(701, Der.integer(System.currentTimeMillis())), Der.explicit(709, Der.octets(app)));
