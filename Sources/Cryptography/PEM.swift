@@ -39,6 +39,7 @@ struct MemoryBIO: ~Copyable {
 enum FileDiagnosis {
     /// Returns a suffix for an error message, such as "; it holds a private key". Empty if the content is unknown.
     static func hint(_ file: [UInt8], _ context: LibraryContext) -> String {
+        guard !isOnOneLine(file) else { return lostLines }
         let labels = self.labels(in: file)
         guard labels.isEmpty else {
             var kinds: [String] = []
@@ -53,6 +54,7 @@ enum FileDiagnosis {
 
     /// Returns a suffix for an error message about a PEM text that is incomplete.
     static func cut(_ file: [UInt8]) -> String {
+        guard !isOnOneLine(file) else { return lostLines }
         let text = String(decoding: file, as: UTF8.self)
         let isCut = text.ranges(of: "-----END ").count < text.ranges(of: begin).count
         return isCut ? "; an END line is missing: the file is truncated" : ""
@@ -74,6 +76,18 @@ enum FileDiagnosis {
     }
 
     private static let begin = "-----BEGIN "
+    private static let lostLines =
+        "; its line ends are lost: copy the file itself, or put the BEGIN line, every 64 characters and the END line on "
+        + "lines of their own"
+
+    /// Returns whether anything follows a BEGIN line on the same line, as when a PEM text was kept in a variable.
+    private static func isOnOneLine(_ file: [UInt8]) -> Bool {
+        String(decoding: file, as: UTF8.self).split(whereSeparator: \.isNewline).contains { line in
+            guard let start = line.firstRange(of: begin), let end = line[start.upperBound...].firstRange(of: "-----")
+            else { return false }
+            return line[end.upperBound...].contains { !$0.isWhitespace }
+        }
+    }
 
     /// Returns the labels of a PEM text (RFC 7468 section 3), in order.
     private static func labels(in file: [UInt8]) -> [Substring] {

@@ -51,7 +51,9 @@ public final class PrivateKey {
             guard asked.isAsked else { throw Self.unreadable(pem, context) }
             guard passphrase == nil else { throw .fromQueue(doing: "decrypt the private key with this passphrase") }
             ERR_clear_error()
-            throw CryptographyError(doing: "read the private key: it is encrypted, and there is no passphrase for it")
+            throw CryptographyError(
+                doing: "read the private key: it is encrypted, and there is no passphrase for it; "
+                    + "`openssl pkey -in FILE -out NEW` writes it without encryption")
         }
         guard asked.isAsked || passphrase == nil else {
             EVP_PKEY_free(key)

@@ -107,6 +107,9 @@ public struct AdministrationListenerConfiguration: Equatable, ConfigurationSecti
 
     static let section = Section("administration.listeners", of: Self.self)
 
+    /// The place at which the section begins.
+    public var place: Place { beginning }
+
     func check(_ item: Item, _ reading: Reading) -> Bool {
         guard isComplete else { return false }
         if level == .health { return checkHealth(item, reading) }

@@ -80,6 +80,9 @@ extension ListenerConfiguration {
         public var responsePath: String?
 
         static let section = Section("listeners.tls", of: Self.self, former: TLSPolicyName.former)
+
+        /// The place at which the section begins.
+        public var place: Place { beginning }
     }
 
     /// The client certificates that the gateway accepts.
@@ -106,6 +109,9 @@ extension ListenerConfiguration {
         public var pins: [KeyID]?
 
         static let section = Section("listeners.clients", of: Self.self)
+
+        /// The place at which the section begins.
+        public var place: Place { beginning }
 
         /// The paths of PEM files. Empty if only self-signed certificates are accepted.
         public var authoritiesPaths: [String] { authorities ?? [] }

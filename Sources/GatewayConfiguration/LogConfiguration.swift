@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The contents and the destinations of the logs.
 public struct LogConfiguration: Equatable, ConfigurationSection {
     @Setting(
@@ -41,6 +43,7 @@ public struct LogConfiguration: Equatable, ConfigurationSection {
         case query
         case clientAddress = "client_address"
         case userAgent = "user_agent"
+        case requestedHost = "requested_host"
     }
 
     public enum Level: String, CaseIterable, Sendable {

@@ -140,6 +140,9 @@ public struct PostgreSQLConfiguration: Equatable, ConfigurationSection {
 
         static let section = Section("registry.postgresql.tls", of: Self.self)
 
+        /// The place at which the section begins.
+        public var place: Place { beginning }
+
         func check(_ item: Item, _ reading: Reading) -> Bool {
             CertificateWithKey.check(certificate: _certificatePath, key: _keyPath, reading)
         }

@@ -71,6 +71,13 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     @Setting(
         .rate, unit: "requests of all clients", isIndependent: true, "The maximum rate of requests to the upstream.")
     public var rate: RateConfiguration?
+    /// Only silences the warning about these pairs of routes.
+    @Setting(
+        .distinct(
+            .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), minimum: 1),
+        isIndependent: true,
+        "The routes below this path that require more at the same upstream, known to be told apart by it.")
+    var stricterBelow: [String]?
 
     static let section = Section("routes", of: Self.self)
 
@@ -291,15 +298,31 @@ enum RouteRelations {
         }
     }
 
+    /// Warns of weaker routes above stricter ones, and refuses `stricter_below` where it names no such route.
     private static func warnOfWeaker(_ routes: [PlacedRoute], _ reading: Reading) {
-        for (weaker, stronger) in weakerThanLonger(routes.map(\.value)) {
+        let pairs = weakerThanLonger(routes.map(\.value))
+        for (weaker, stronger) in pairs {
             let (route, item) = routes[weaker]
             let other = routes[stronger].value
+            guard route.stricterBelow?.contains(other.name) != true else { continue }
             reading.warn(
                 item.place(of: "path"),
                 "the route `\(route.name)` requires less (\(route.require.rawValue)) than `\(other.name)` below it"
                     + " (\(other.require.rawValue)), and both forward to the upstream `\(route.upstream)`",
-                expected: "an upstream that distinguishes the two paths exactly as the gateway does")
+                expected: "an upstream that distinguishes the two paths exactly as the gateway does, and then"
+                    + " `stricter_below: [\(other.name)]` in the route `\(route.name)`")
+        }
+        for (index, (route, item)) in routes.enumerated() {
+            let below = pairs.filter { $0.weaker == index }.map { routes[$0.stronger].value.name }
+            for (entry, name) in zip(item["stricter_below"]?.elements ?? [], route.stricterBelow ?? [])
+            where !below.contains(name) {
+                reading.refuse(
+                    entry.place, "the route `\(route.name)` has no stricter route \(Printable.quoted(name)) below it",
+                    expected: below.isEmpty
+                        ? "no `stricter_below`: no route below requires more at the upstream `\(route.upstream)`"
+                        : "one of: \(below.joined(separator: ", "))",
+                    suggestion: Spelling.nearest(to: name, among: below))
+            }
         }
     }
 

@@ -14,7 +14,7 @@ package struct LogForm {
     package enum Member: Int, CaseIterable {
         case client, clientAddress, listener, host, serverName
         case requestId, traceId
-        case route, method, `protocol`, path, query, userAgent
+        case route, method, `protocol`, requestedHost, path, query, userAgent
         case decision, status, denial, fault, wouldDeny, detail
         case device, app, upstream, server
         case requestBytes, responseBytes

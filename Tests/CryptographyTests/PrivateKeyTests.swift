@@ -60,6 +60,22 @@ struct EncryptedKeyTests {
         #expect(message(pem, nil).contains("it is encrypted, and there is no passphrase for it"))
     }
 
+    @Test(
+        "a key whose line ends are lost is recognized, whatever stands in their place", arguments: ["", " ", "\\n"])
+    func oneLine(between: String) throws {
+        let text = String(decoding: try tool.read("plain.pem"), as: UTF8.self)
+        let line = text.split(separator: "\n").joined(separator: between)
+        #expect(message(Array(line.utf8), nil).contains("its line ends are lost"))
+        #expect(message(Array((line + "\n").utf8), nil).contains("its line ends are lost"))
+        // Line ends of other systems, and blanks behind lines, are none.
+        #expect(message(Array(text.replacing("\n", with: "\r\n").utf8), nil) == "")
+    }
+
+    @Test("an encrypted key without a passphrase says how it is decrypted")
+    func decryption() throws {
+        #expect(message(try encrypt(Self.written[0]), nil).contains("`openssl pkey -in FILE -out NEW`"))
+    }
+
     @Test("an unencrypted key is refused where a passphrase is configured")
     func plain() throws {
         let pem = try tool.read("plain.pem")

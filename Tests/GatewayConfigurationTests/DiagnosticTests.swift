@@ -13,7 +13,8 @@ struct DiagnosticTests {
                    17 |     methds: [GET]
                       |     ^~~~~~
                   expected one of: name, host, path, methods, require, enforce, apps, components, upstream, \
-                content_limit, content_idle, body, websocket, unusual_headers, targets, path_characters, rate
+                content_limit, content_idle, body, websocket, unusual_headers, targets, path_characters, rate, \
+                stricter_below
                   did you mean `methods`?
                 """)
     }
@@ -178,39 +179,26 @@ struct MentionsTests {
                 == "conf/attestgate.yaml:\(place): error: it is at fault|\(excerpt)")
     }
 
+    @Test("of several mentions, the one in the section that uses the resource is shown")
+    func severalMentions() throws {
+        let host = "    hosts:\n      - names: [other.example]\n"
+            + "        tls: { certificate: other.pem, key: server.key }\n        clients: { authorities: [ca.pem] }\n"
+        let text = Conf.valid(replacing: "upstreams:\n", by: host + "upstreams:\n")
+        let configuration = try Conf.read(text).configuration
+        let (listener, inner) = (configuration.listeners[0], configuration.listeners[0].hosts[0])
+        func line(_ subject: Subject) -> Int? { configuration.mentions.diagnostic(.error, of: subject, "").line }
+        let key = Subject.privateKey("conf/server.key")
+        #expect(line(key) == 5)
+        #expect(line(key.within(listener.tls.place)) == 5)
+        #expect(line(key.within(inner.tls.place)) == 10)
+        #expect(line(.file("conf/ca.pem").within(listener.clients.place)) == 7)
+        #expect(line(.file("conf/ca.pem").within(inner.clients.place)) == 11)
+        // What the section does not name is found where it is named.
+        #expect(line(.file("conf/server.pem").within(inner.tls.place)) == 4)
+    }
+
     @Test("a resource that is not named concerns the whole file")
     func unnamed() throws {
         #expect(try Self.place(.file("other"), in: Conf.valid) == "conf/attestgate.yaml: error: it is at fault")
-    }
-}
-
-@Suite("Suggestions for misspelt names")
-struct SpellingTests {
-    @Test(
-        "missing, added, replaced and swapped letters count one each",
-        arguments: [
-            ("path", "path", 0), ("pth", "path", 1), ("paath", "path", 1), ("puth", "path", 1), ("ptah", "path", 1),
-            ("", "path", 4), ("host", "past", 2),
-        ])
-    func distance(from: String, to: String, distance: Int) {
-        #expect(Spelling.distance(Array(from), Array(to)) == distance)
-        #expect(Spelling.distance(Array(to), Array(from)) == distance)
-    }
-
-    @Test("the nearest name is suggested unless it is too far away")
-    func nearest() {
-        let keys = ["name", "host", "path", "content_limit"]
-        #expect(Spelling.nearest(to: "hots", among: keys) == "host")
-        #expect(Spelling.nearest(to: "contentLimit", among: keys) == "content_limit")
-        #expect(Spelling.nearest(to: "NAME", among: keys) == "name")
-        #expect(Spelling.nearest(to: "banana", among: keys) == nil)
-        #expect(Spelling.nearest(to: String(repeating: "n", count: 100_000), among: keys) == nil)
-    }
-
-    @Test("a word of another program suggests ours where ours is valid")
-    func others() {
-        #expect(Spelling.nearest(to: "warn", among: ["debug", "warning", "error"]) == "warning")
-        #expect(Spelling.nearest(to: "HTTP2", among: ["h2", "http/1.1"]) == "h2")
-        #expect(Spelling.nearest(to: "warn", among: ["debug", "error"]) == nil)
     }
 }

@@ -40,6 +40,28 @@ struct RouteRelationsTests {
         #expect(warnings.first?.message.contains("requires less (device) than `records` below it") == true)
     }
 
+    private static func acknowledging(_ names: String) -> String {
+        Conf.attested(
+            replacing: "apps:\n  - id: ABCDE12345.org.example.app",
+            by: "  - { name: all, host: localhost, path: /, require: device, upstream: records, stricter_below: \(names) }\n"
+                + "apps:\n  - id: ABCDE12345.org.example.app")
+    }
+
+    @Test("a weaker route that names the stricter one is no warning")
+    func acknowledged() throws {
+        #expect(try Conf.read(Self.acknowledging("[records]")).warnings.isEmpty)
+    }
+
+    @Test("`stricter_below` is refused where it names no stricter route below")
+    func acknowledgedInVain() {
+        let misspelt = Conf.diagnostics(Self.acknowledging("[recrods]")).filter { $0.severity == .error }
+        #expect(misspelt.map(\.suggestion) == ["records"])
+        #expect(misspelt.map(\.line) == [19])
+        let text = Conf.valid(replacing: "    upstream: records\n", by: "    upstream: records\n    stricter_below: [a]\n")
+        let vain = Conf.diagnostics(text)
+        #expect(vain.map(\.expected) == ["no `stricter_below`: no route below requires more at the upstream `records`"])
+    }
+
     @Test("a weaker route is a warning, not an error")
     func warning() throws {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))

@@ -59,6 +59,7 @@ struct AccessLogTests {
         entry.disclosed.path = Array("/a\"b".utf8)
         entry.disclosed.query = Array("c\\d".utf8)
         entry.disclosed.userAgent = [0x61, 0x09, 0xff, 0x7f]
+        entry.disclosed.requestedHost = Array("h\"".utf8)
         return entry
     }
 
@@ -69,7 +70,7 @@ struct AccessLogTests {
                 == #","event":"request","client":"192.0.2.0/24","client_address":"192.0.2.7","#
                 + #""listener":"[::1]:2","host":"records.example","#
                 + #""request_id":"0000000000000003","trace_id":"00000000000000010000000000000002","route":"records","#
-                + #""method":"POST","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
+                + #""method":"POST","requested_host":"h\"","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
                 + #""decision":"forwarded","status":502,"denial":"upstream_unavailable","fault":"upstream","#
                 + #""detail":"a \"quoted\"\u000areason","device":"00000000000000ab","app":"TEAMID1234.org.example","#
                 + #""upstream":"service","server":"b:2","request_bytes":5,"response_bytes":7,"handshake_us":1,"verification_us":2,"#
@@ -82,7 +83,7 @@ struct AccessLogTests {
             try written(Self.full, isJSON: false)
                 == #" request client=192.0.2.0/24 client_address=192.0.2.7 "#
                 + #"listener=[::1]:2 host=records.example request_id=0000000000000003 "#
-                + #"trace_id=00000000000000010000000000000002 route=records method=POST path="/a\"b" query="c\\d" "#
+                + #"trace_id=00000000000000010000000000000002 route=records method=POST requested_host="h\"" path="/a\"b" query="c\\d" "#
                 + #"user_agent="a\u0009\u00ff\u007f" decision=forwarded status=502 denial=upstream_unavailable "#
                 + #"fault=upstream detail="a \"quoted\"\u000areason" device=00000000000000ab "#
                 + #"app=TEAMID1234.org.example upstream=service server=b:2 request_bytes=5 response_bytes=7 handshake_us=1 "#

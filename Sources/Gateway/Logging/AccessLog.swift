@@ -155,6 +155,7 @@ package struct DisclosedFields: OptionSet, Sendable {
     package static let query = DisclosedFields(rawValue: 2)
     package static let clientAddress = DisclosedFields(rawValue: 4)
     package static let userAgent = DisclosedFields(rawValue: 8)
+    package static let requestedHost = DisclosedFields(rawValue: 16)
 }
 
 /// The values of these members of one request. They are copies, because they are rarely enabled.
@@ -163,6 +164,7 @@ struct Disclosure {
     var query: [UInt8]?
     var clientAddress: [UInt8]?
     var userAgent: [UInt8]?
+    var requestedHost: [UInt8]?
 
     init() {}
 
@@ -175,6 +177,7 @@ struct Disclosure {
     /// - Parameter bytes: The bytes of the head. If they are empty, no head was complete, and nothing is added.
     mutating func add(_ fields: DisclosedFields, of head: RequestHead, _ bytes: Span<UInt8>) {
         guard !bytes.isEmpty else { return }
+        if fields.contains(.requestedHost) { requestedHost = Self.copy(head.host.of(bytes)) }
         if fields.contains(.path) { path = Self.copy(head.path.of(bytes)) }
         if fields.contains(.query), let range = head.query { query = Self.copy(range.of(bytes)) }
         if fields.contains(.userAgent), let field = head.fields.first(where: { $0.name == .userAgent }) {

@@ -146,6 +146,7 @@ struct LogLines: ~Copyable {
     }
 
     private mutating func appendDisclosed(_ disclosed: Disclosure) {
+        if let host = disclosed.requestedHost { form.text(.requestedHost, host, to: &line) }
         if let path = disclosed.path { form.text(.path, path, to: &line) }
         if let query = disclosed.query { form.text(.query, query, to: &line) }
         if let agent = disclosed.userAgent { form.text(.userAgent, agent, to: &line) }

@@ -115,7 +115,7 @@ public struct Excerpt: Equatable, Sendable {
 }
 
 /// A place in the conf file or in a file that it includes.
-public struct Place: Equatable, Sendable {
+public struct Place: Hashable, Sendable {
     /// The number of the file, in the order of reading. The conf file itself is 0.
     let source: Int
     /// The line, from 1.

@@ -127,6 +127,9 @@ public struct EnrolmentAuthorityConfiguration: Equatable, ConfigurationSection {
 
     static let section = Section("enrolment.authority", of: Self.self)
 
+    /// The place at which the section begins.
+    public var place: Place { beginning }
+
     /// The source of the key's passphrase, never the passphrase itself.
     public enum Passphrase: Equatable, Sendable {
         /// A file with the passphrase as its one line. Only its owner can read it.

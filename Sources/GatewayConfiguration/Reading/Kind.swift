@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The reader of one kind of value.
 struct Kind<Value: Sendable>: Sendable {
     /// The accepted values, in words that follow "expected".

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// A section of the conf file. Its properties with ``Setting`` are its settings, in the order of the reference.
 protocol ConfigurationSection: Sendable {
     static var section: Section { get }
@@ -21,6 +23,9 @@ extension ConfigurationSection {
 
     /// Whether no setting was refused.
     var isComplete: Bool { !settings.contains { $0.setting.isRefused } }
+
+    /// The place at which the section begins, or its first value.
+    var beginning: Place { settings.map(\.setting.place).min() ?? Place(line: 1, column: 1) }
 
     /// The settings with the names of their properties.
     fileprivate var settings: [(property: String, setting: any AnySetting)] {

@@ -110,6 +110,8 @@ extension Setting: Equatable where Value: Equatable {
 /// A setting without the type of its value.
 protocol AnySetting: AnyObject, Sendable {
     var isRefused: Bool { get }
+    /// The place of the value, or of the section if the key is missing.
+    var place: Place { get }
 
     /// Returns the declaration.
     ///

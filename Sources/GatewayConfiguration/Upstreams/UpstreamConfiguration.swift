@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// A service behind the gateway, reached over a pool of connections.
 public struct UpstreamConfiguration: Equatable, ConfigurationSection {
     @Setting(

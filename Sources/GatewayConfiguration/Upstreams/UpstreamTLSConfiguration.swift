@@ -21,6 +21,9 @@ public struct UpstreamTLSConfiguration: Equatable, ConfigurationSection {
 
     static let section = Section("upstreams.tls", of: Self.self, former: TLSPolicyName.former)
 
+    /// The place at which the section begins.
+    public var place: Place { beginning }
+
     /// The name that every server's certificate must contain, an address without brackets. Nil for each server's own
     /// host.
     public var serverName: String? {

@@ -17,20 +17,21 @@ extension AdministrationListener {
                     token: try listener.tokenPath.map(readToken),
                     tls: try listener.tls.map { tls in
                         AdministrationListener.TLS(
-                            certificates: try PEMFile(tls.certificatePath).bytes,
-                            key: try PEMFile(key: tls.keyPath).bytes,
+                            certificates: try PEMFile(tls.certificatePath, in: listener.place).bytes,
+                            key: try PEMFile(key: tls.keyPath, in: listener.place).bytes,
                             policy: TLSPolicy(tls.policy),
-                            authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0).bytes } })
+                            authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0, in: listener.place).bytes } })
                     }, level: AdministrationLevel(listener.level))
                 try made.check(try LibraryContext())
                 listeners.append(made)
             } catch {
                 let culprit = listener.tls.flatMap { tls in
-                    FaultyFile.among(
-                        certificate: tls.certificatePath, key: tls.keyPath, authorities: tls.authoritiesPaths ?? [])
+                    FaultyFile.among(certificate: tls.certificatePath, key: tls.keyPath, in: listener.place)
+                        ?? FaultyFile.among(authorities: tls.authoritiesPaths ?? [], in: listener.place)
                         ?? .file(tls.certificatePath)
                 }
-                throw StartupError(in: "administration listener \(listener.address)", error, of: culprit)
+                throw StartupError(
+                    in: "administration listener \(listener.address)", error, of: culprit, section: listener.place)
             }
         }
         return listeners

@@ -158,6 +158,7 @@ extension LogConfiguration {
             case .query: disclosed.insert(.query)
             case .clientAddress: disclosed.insert(.clientAddress)
             case .userAgent: disclosed.insert(.userAgent)
+            case .requestedHost: disclosed.insert(.requestedHost)
             }
         }
         return AccessLog.Settings(

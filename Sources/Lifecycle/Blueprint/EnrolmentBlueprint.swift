@@ -82,7 +82,8 @@ struct EnrolmentBlueprint: Sendable {
             do throws(CryptographyError) { issuer = try authority.issuer(library) } catch {
                 throw StartupError(
                     "authority: \(files.certificatePath), \(files.keyPath): \(error)",
-                    of: FaultyFile.among(authorities: [files.certificatePath]) ?? .file(files.keyPath))
+                    of: FaultyFile.among(authorities: [files.certificatePath], in: enrolment.authority.place)
+                        ?? .privateKey(files.keyPath).within(enrolment.authority.place))
             }
             guard let provider = ProviderURL(enrolment.url.text) else {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
@@ -105,14 +106,15 @@ struct EnrolmentBlueprint: Sendable {
             settings.statusList = try StatusListSettings(enrolment.android, configuration, warnings: &doubts)
             do { try EnrolmentService.check(settings, library) } catch {
                 let culprit =
-                    FaultyFile.among(certificate: enrolment.tls.certificatePath, key: enrolment.tls.keyPath)
-                    ?? FaultyFile.among(authorities: configuration.apps.compactMap(\.rootPath))
+                    FaultyFile.among(
+                        certificate: enrolment.tls.certificatePath, key: enrolment.tls.keyPath, in: enrolment.tls.place)
+                    ?? FaultyFile.among(authorities: configuration.apps.compactMap(\.rootPath), in: nil)
                     ?? enrolment.receipts.map { .file($0.keyPath) }
                 throw StartupError(error.description, of: culprit)
             }
             let shown = try Certificate.all(inPEM: listener.certificates, library)
             doubts += StapledResponse.warnings(of: shown, listener.staple).map {
-                StartupWarning($0, of: .file(enrolment.tls.certificatePath))
+                StartupWarning($0, of: .file(enrolment.tls.certificatePath).within(enrolment.tls.place))
             }
             warnings = doubts.map { StartupWarning("enrolment: \($0)", of: $0.subject) }
             certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }

@@ -74,16 +74,27 @@ enum FileContents {
 struct PEMFile: Sendable {
     let path: String
     let bytes: [UInt8]
+    /// The file as the conf file names it.
+    let subject: Subject
 
-    init(_ path: String) throws {
+    /// Reads a file.
+    ///
+    /// - Parameter section: The section that names it.
+    init(_ path: String, in section: Place) throws(StartupError) {
         self.path = path
-        bytes = try FileContents.read(path)
+        subject = .file(path).within(section)
+        do throws(FileContents.Failure) { bytes = try FileContents.read(path) } catch {
+            throw StartupError(error.description, of: subject)
+        }
     }
 
     /// Reads a private key, which only its owner may read.
-    init(key path: String) throws {
+    init(key path: String, in section: Place) throws(StartupError) {
         self.path = path
-        bytes = try FileContents.readPrivate(path)
+        subject = .privateKey(path).within(section)
+        do throws(FileContents.Failure) { bytes = try FileContents.readPrivate(path) } catch {
+            throw StartupError(error.description, of: subject)
+        }
     }
 }
 
@@ -91,28 +102,26 @@ struct PEMFile: Sendable {
 enum FaultyFile {
     /// Checks each file by itself, and the key against the certificate.
     ///
-    /// - Parameter authorities: Files with authorities of other certificates.
+    /// - Parameter section: The section that names them.
     /// - Returns: Nil if no file is at fault.
-    static func among(
-        certificate: String, key: String, authorities: [String] = []
-    ) -> Subject? {
+    static func among(certificate: String, key: String, in section: Place) -> Subject? {
         guard let library = try? LibraryContext() else { return nil }
-        guard let leaf = certificates(in: certificate, library)?.first else { return .file(certificate) }
+        guard let leaf = certificates(in: certificate, library)?.first else {
+            return .file(certificate).within(section)
+        }
         guard let bytes = try? FileContents.read(key),
             let parsed = try? PrivateKey(pem: bytes, library), leaf.isCertificate(of: parsed)
-        else { return .privateKey(key) }
-        return among(authorities: authorities, library)
+        else { return .privateKey(key).within(section) }
+        return nil
     }
 
-    static func among(authorities: [String]) -> Subject? {
-        (try? LibraryContext()).flatMap { among(authorities: authorities, $0) }
-    }
-
-    private static func among(authorities: [String], _ library: LibraryContext) -> Subject? {
-        authorities.first { path in
+    /// Checks files with authorities.
+    static func among(authorities: [String], in section: Place?) -> Subject? {
+        guard let library = try? LibraryContext() else { return nil }
+        return authorities.first { path in
             guard let certificates = certificates(in: path, library) else { return true }
             return certificates.isEmpty || !certificates.allSatisfy(\.isAuthority)
-        }.map { .file($0) }
+        }.map { .file($0).within(section) }
     }
 
     private static func certificates(in path: String, _ library: LibraryContext) -> [Certificate]? {

@@ -78,6 +78,8 @@ struct HostBlueprint: Sendable {
     let protocols: [ApplicationProtocol]
     /// The same for all workers; nil if nothing is stapled.
     let staple: StapledResponse?
+    /// The sections of the conf file.
+    private let sections: (tls: Place, clients: Place)
     /// The place in messages: "listener 127.0.0.1:8443, host records.example.org".
     let place: String
 
@@ -92,15 +94,18 @@ struct HostBlueprint: Sendable {
         self.names = names.compactMap { ServerName($0) }
         precondition(self.names.count == names.count, "a host has a name that no client can request")
         self.place = place
+        sections = (tls.place, clients.place)
         do {
-            authorities = try clients.authoritiesPaths.map { try PEMFile($0) }
+            authorities = try clients.authoritiesPaths.map { try PEMFile($0, in: clients.place) }
             let lists = try Self.revocationLists(clients, authorities)
             revocationLists = lists.map(\.list)
             requiresFreshLists = clients.revocationPolicy == .requireFresh
-            listWarnings = requiresFreshLists ? lists.compactMap { Self.warning(of: $0.list, $0.path, place) } : []
+            listWarnings =
+                requiresFreshLists
+                ? lists.compactMap { Self.warning(of: $0.list, $0.path, place, in: clients.place) } : []
             admission = Self.admission(clients, revocationLists)
-            certificates = try PEMFile(tls.certificatePath)
-            key = try PEMFile(key: tls.keyPath)
+            certificates = try PEMFile(tls.certificatePath, in: tls.place)
+            key = try PEMFile(key: tls.keyPath, in: tls.place)
             policy = TLSPolicy(tls.policy)
             self.protocols = protocols.map(ApplicationProtocol.init)
             staple = try StapledResponse.read(tls, for: certificates.bytes)
@@ -119,7 +124,7 @@ struct HostBlueprint: Sendable {
         keeping kept: CertificateForwarding = .off
     ) throws(StartupError) -> ServerContext {
         let chain = try certificates(in: certificates, library)
-        let privateKey = try parse(key, .privateKey(key.path)) { pem throws(CryptographyError) in
+        let privateKey = try parse(key) { pem throws(CryptographyError) in
             try PrivateKey(pem: pem, library)
         }
         var trusted: [Certificate] = []
@@ -130,9 +135,10 @@ struct HostBlueprint: Sendable {
                 admission: admission.asking(registry), keeping: kept, policy: policy, protocols: protocols,
                 staple: staple, sessions: sessions, library: library)
         } catch {
-            let culprit = FaultyFile.among(
-                certificate: certificates.path, key: key.path, authorities: authorities.map(\.path))
-            throw StartupError(in: place, error, of: culprit ?? .file(certificates.path))
+            let culprit =
+                FaultyFile.among(certificate: certificates.path, key: key.path, in: sections.tls)
+                ?? FaultyFile.among(authorities: authorities.map(\.path), in: sections.clients)
+            throw StartupError(in: place, error, of: culprit ?? certificates.subject)
         }
     }
 
@@ -145,7 +151,7 @@ struct HostBlueprint: Sendable {
                 "\(place): \(certificates.path): the certificate of \($0.subject) is not a server certificate: clients will refuse it"
             }
             + strange.map { "\(place): \(certificates.path): the certificate does not contain the name \($0.text)" }
-        return texts.map { StartupWarning($0, of: .file(certificates.path)) } + listWarnings
+        return texts.map { StartupWarning($0, of: certificates.subject) } + listWarnings
     }
 
     func certificates(
@@ -155,10 +161,10 @@ struct HostBlueprint: Sendable {
     }
 
     private func parse<Value>(
-        _ file: PEMFile, _ subject: Subject? = nil, _ body: ([UInt8]) throws(CryptographyError) -> Value
+        _ file: PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
     ) throws(StartupError) -> Value {
         do throws(CryptographyError) { return try body(file.bytes) } catch {
-            throw StartupError("\(place): \(file.path): \(error)", of: subject ?? .file(file.path))
+            throw StartupError("\(place): \(file.path): \(error)", of: file.subject)
         }
     }
 
@@ -189,12 +195,12 @@ struct HostBlueprint: Sendable {
         for file in authorities {
             let certificates: [Certificate]
             do throws(CryptographyError) { certificates = try Certificate.all(inPEM: file.bytes, library) } catch {
-                throw StartupError("\(file.path): \(error)", of: .file(file.path))
+                throw StartupError("\(file.path): \(error)", of: file.subject)
             }
             // No list would match it: the fault is the authority's, not the list's.
             if let none = certificates.first(where: { !$0.isAuthority }) {
                 throw StartupError(
-                    "\(file.path): \(none.subject) is not a certification authority", of: .file(file.path))
+                    "\(file.path): \(none.subject) is not a certification authority", of: file.subject)
             }
             trusted += certificates
         }
@@ -209,7 +215,7 @@ struct HostBlueprint: Sendable {
                     lists.append((list, path))
                 }
             } catch {
-                throw StartupError("\(path): \(error)", of: .revocationList(path))
+                throw StartupError("\(path): \(error)", of: .revocationList(path).within(clients.place))
             }
         }
         for certificate in trusted where clients.revocationPolicy == .requireFresh {
@@ -217,14 +223,16 @@ struct HostBlueprint: Sendable {
             guard lists.contains(where: { $0.list.authority == identity }) else {
                 throw StartupError(
                     "there is no revocation list of \(certificate.subject) in `crls`; `crl_policy`: require-fresh",
-                    of: clients.revocationListsPaths.first.map { .revocationList($0) })
+                    of: clients.revocationListsPaths.first.map { .revocationList($0).within(clients.place) })
             }
         }
         return lists
     }
 
     /// Returns a warning if a list is stale or not yet valid, with its date and what to do.
-    private static func warning(of list: SignedRevocationList, _ path: String, _ place: String) -> StartupWarning? {
+    private static func warning(
+        of list: SignedRevocationList, _ path: String, _ place: String, in section: Place
+    ) -> StartupWarning? {
         let now = WallClock.seconds
         guard !list.isFresh(at: now) else { return nil }
         let (state, remedy) =
@@ -239,7 +247,7 @@ struct HostBlueprint: Sendable {
             )
         return StartupWarning(
             "\(place): \(path): the revocation list of \(list.issuer) \(state): all clients of this authority are refused; "
-                + remedy, of: .revocationList(path))
+                + remedy, of: .revocationList(path).within(section))
     }
 }
 
@@ -258,12 +266,13 @@ extension StapledResponse {
         let library = try LibraryContext()
         let chain: [Certificate]
         do throws(CryptographyError) { chain = try Certificate.all(inPEM: certificates, library) } catch {
-            throw StartupError("\(tls.certificatePath): \(error)", of: .file(tls.certificatePath))
+            throw StartupError(
+                "\(tls.certificatePath): \(error)", of: .file(tls.certificatePath).within(tls.place))
         }
         do throws(CryptographyError) {
             return try StapledResponse(der: file, for: chain, at: WallClock.seconds, library)
         } catch {
-            throw StartupError("\(path): \(error)", of: .file(path))
+            throw StartupError("\(path): \(error)", of: .file(path).within(tls.place))
         }
     }
 

@@ -23,13 +23,14 @@ extension PostgreSQLSettings {
         // A server's own certificate may be trusted, so it need not be that of an authority.
         do { _ = try Certificate.all(inPEM: try FileContents.read(tls.authoritiesPath), try LibraryContext()) } catch {
             throw StartupError(
-                in: "registry: postgresql: \(tls.authoritiesPath)", error, of: .file(tls.authoritiesPath))
+                in: "registry: postgresql: \(tls.authoritiesPath)", error, of: .file(tls.authoritiesPath),
+                section: tls.place)
         }
         guard let certificate = tls.certificatePath, let key = tls.keyPath else { return }
         do throws(FileContents.Failure) { _ = try FileContents.readPrivate(key) } catch {
-            throw StartupError("registry: postgresql: \(error)", of: .privateKey(key))
+            throw StartupError("registry: postgresql: \(error)", of: .privateKey(key).within(tls.place))
         }
-        guard let culprit = FaultyFile.among(certificate: certificate, key: key) else { return }
+        guard let culprit = FaultyFile.among(certificate: certificate, key: key, in: tls.place) else { return }
         throw StartupError(
             "registry: postgresql: \(certificate), \(key): they are not a certificate and its key", of: culprit)
     }

@@ -64,9 +64,9 @@ struct StartupChecks {
                 strange = strange ?? host
             }
             guard let strange, !isNamed else { continue }
-            let path = strange.certificates.path
+            let file = strange.certificates
             let subject = "the certificate does not contain the name \(name) of the route `\(route.name)`"
-            warnings.append(StartupWarning("\(strange.place): \(path): \(subject)", of: .file(path)))
+            warnings.append(StartupWarning("\(strange.place): \(file.path): \(subject)", of: file.subject))
         }
         return warnings
     }
@@ -84,17 +84,17 @@ struct StartupChecks {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
         var warnings: [StartupWarning] = []
-        for (place, path) in configuration.certificateFiles {
+        for (place, path, section) in configuration.certificateFiles {
             do {
                 for certificate in try Certificate.all(inPEM: try FileContents.read(path), library) {
                     guard let fault = fault(of: certificate) else { continue }
                     warnings.append(
                         StartupWarning(
                             "\(place): \(path): the certificate of \(certificate.subject) \(fault)",
-                            of: .file(path)))
+                            of: .file(path).within(section)))
                 }
             } catch {
-                throw StartupError(in: "\(place): \(path)", error, of: .file(path))
+                throw StartupError(in: "\(place): \(path)", error, of: .file(path), section: section)
             }
         }
         return warnings
@@ -214,33 +214,36 @@ struct StartupChecks {
 }
 
 extension Configuration {
-    /// The certificate files that this process uses, each with its purpose, always in the same order.
-    fileprivate var certificateFiles: [(place: String, path: String)] {
-        var files: [(String, String)] = []
+    /// The certificate files that this process uses, each with its purpose and its section, always in the same order.
+    fileprivate var certificateFiles: [(place: String, path: String, section: Place?)] {
+        var files: [(String, String, Place?)] = []
+        func add(_ name: String, _ paths: [String?], _ section: Place?) {
+            files += paths.compactMap(\.self).map { (name, $0, section) }
+        }
         if role.servesRequests {
             for listener in listeners {
                 let name = "listener \(listener.address)"
-                files += (([listener.tls.certificatePath] + listener.clients.authoritiesPaths).map { (name, $0) })
+                add(name, [listener.tls.certificatePath], listener.tls.place)
+                add(name, listener.clients.authoritiesPaths, listener.clients.place)
                 for host in listener.hosts {
                     let name = "\(name), host \(host.names.first ?? "")"
-                    files += (([host.tls.certificatePath] + host.clients.authoritiesPaths).map { (name, $0) })
+                    add(name, [host.tls.certificatePath], host.tls.place)
+                    add(name, host.clients.authoritiesPaths, host.clients.place)
                 }
             }
             for (name, upstream) in upstreams.sorted(by: { $0.key < $1.key }) {
                 guard let tls = upstream.tls else { continue }
-                let paths = [tls.identity?.certificatePath].compactMap(\.self) + tls.authoritiesPaths
-                files += paths.map { ("upstream \(name)", $0) }
+                add("upstream \(name)", [tls.identity?.certificatePath] + tls.authoritiesPaths, tls.place)
             }
         }
         if role.enrols, let enrolment {
-            let paths =
-                [enrolment.tls.certificatePath, enrolment.authority.certificatePath]
-                + apps.compactMap(\.rootPath)
-            files += paths.map { ("enrolment", $0) }
+            add("enrolment", [enrolment.tls.certificatePath], enrolment.tls.place)
+            add("enrolment", [enrolment.authority.certificatePath], enrolment.authority.place)
+            add("enrolment", apps.map(\.rootPath), nil)
         }
         for listener in administration?.listeners ?? [] {
-            let paths = [listener.tls?.certificatePath].compactMap(\.self) + (listener.tls?.authoritiesPaths ?? [])
-            files += paths.map { ("administration listener \(listener.address)", $0) }
+            let paths = [listener.tls?.certificatePath] + (listener.tls?.authoritiesPaths ?? [])
+            add("administration listener \(listener.address)", paths, listener.place)
         }
         return files
     }

@@ -13,15 +13,17 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
 
     /// Adds the place to an error: "listener 127.0.0.1:8443".
     ///
-    /// - Parameter otherwise: What is at fault if the error does not state it.
-    init(in place: String, _ error: any Error, of otherwise: Subject? = nil) {
+    /// - Parameters:
+    ///   - otherwise: What is at fault if the error does not state it.
+    ///   - section: The section that names what is at fault, if others may name it, too.
+    init(in place: String, _ error: any Error, of otherwise: Subject? = nil, section: Place? = nil) {
         let known: Subject? =
             switch error {
             case let error as StartupError: error.subject
             case let error as FileContents.Failure: .file(error.path)
             default: nil
             }
-        self.init("\(place): \(error)", of: known ?? otherwise)
+        self.init("\(place): \(error)", of: (known ?? otherwise)?.within(section))
     }
 }
 

@@ -90,22 +90,23 @@ extension UpstreamSettings.Server {
 
 extension ClientContext.Settings {
     fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
-        let authorities = try tls.authoritiesPaths.map { try PEMFile($0) }
+        let authorities = try tls.authoritiesPaths.map { try PEMFile($0, in: tls.place) }
         let trusted: TrustedAuthorities
         do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
             throw StartupError(
                 "\(tls.authoritiesPaths.joined(separator: ", ")): \(error)",
-                of: FaultyFile.among(authorities: tls.authoritiesPaths) ?? tls.authoritiesPaths.first.map { .file($0) })
+                of: FaultyFile.among(authorities: tls.authoritiesPaths, in: tls.place) ?? authorities.first?.subject)
         }
         self.init(
             authorities: trusted,
             identity: try tls.identity.map {
-                (try PEMFile($0.certificatePath).bytes, try PEMFile(key: $0.keyPath).bytes)
+                (try PEMFile($0.certificatePath, in: tls.place).bytes, try PEMFile(key: $0.keyPath, in: tls.place).bytes)
             }, policy: TLSPolicy(tls.policy))
         do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
             let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""
             let culprit = tls.identity.flatMap {
-                FaultyFile.among(certificate: $0.certificatePath, key: $0.keyPath) ?? .file($0.certificatePath)
+                FaultyFile.among(certificate: $0.certificatePath, key: $0.keyPath, in: tls.place)
+                    ?? .file($0.certificatePath).within(tls.place)
             }
             throw StartupError("\(files)\(error)", of: culprit)
         }

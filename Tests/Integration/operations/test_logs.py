@@ -227,7 +227,7 @@ def test_a_refused_handshake_has_its_duration(gateway, pki):
 
 # Fields that are logged only where the conf file asks for them.
 
-DISCLOSED = ["path", "query", "client_address", "user_agent"]
+DISCLOSED = ["path", "query", "client_address", "user_agent", "requested_host"]
 
 
 @pytest.mark.parametrize("fields", [[], *([field] for field in DISCLOSED), DISCLOSED])
@@ -239,13 +239,24 @@ def test_identifying_text_is_logged_only_on_request(start_gateway, own_upstream,
         assert client.exchange(get("/patient/7?name='meyer", 'User-Agent: app/1.0 "x"\\ \xe9')).status == 200
     entry = gateway.logged(status=200)
     values = {"path": "/patient/7", "query": "name='meyer", "client_address": "127.0.0.1",
-              "user_agent": 'app/1.0 "x"\\ \xe9'}
+              "user_agent": 'app/1.0 "x"\\ \xe9', "requested_host": "localhost"}
     assert {name: entry.get(name) for name in DISCLOSED} == {
         name: values[name] if name in fields else None for name in DISCLOSED}
     # Of a head that cannot be read, nothing is logged.
     refused = gateway.logged(status=400)
     assert set(DISCLOSED) & set(refused) <= {"client_address"}
     moved.update(fields)
+
+
+def test_the_host_of_an_unknown_route_is_logged_only_on_request(start_gateway, own_upstream, phone):
+    name = "patient-4711." + "a" * 40 + ".example"
+    for fields in ([], ["requested_host"]):
+        gateway = start_gateway({"service": own_upstream.address}, log={"fields": fields})
+        with Client(gateway, phone, server_name=None) as client:
+            assert client.exchange(get("/", host=name)).status == 404
+        entry = gateway.logged(denial="route_unknown")
+        assert entry.get("requested_host") == (name if fields else None)
+        assert fields or "patient-4711" not in json.dumps(entry)
 
 
 def test_a_disclosed_text_is_cut_and_its_line_stays_whole(start_gateway, own_upstream, phone):

@@ -65,6 +65,11 @@ log:
 """
 
 
+# The first route, and one above the second that requires less.
+RECORDS = "    host: records.example.org\n    path: /\n    content_limit: 1MiB\n    upstream: records\n"
+WEAKER = "    host: images.example.org\n    path: /\n    require: certificate\n    upstream: images\n"
+
+
 def make_files(directory, pki):
     """What the conf file names, and what it names in its place by mistake."""
     def put(name, content, mode=0o600):
@@ -113,6 +118,8 @@ def make_files(directory, pki):
     for name in ["key.der", "server.p12"]:
         (directory / name).chmod(0o600)
     put("cut.pem", server.certificate.read_bytes()[:-40])
+    put("line.pem", server.certificate.read_bytes().replace(b"\n", b" "))
+    put("line.key", server.key.read_bytes().replace(b"\n", b""))
     put("mislabelled.key", server.certificate.read_bytes().replace(b"CERTIFICATE", b"PRIVATE KEY"))
 
 
@@ -248,8 +255,23 @@ MISTAKES = {
     "a bundle of certificate and key": ("certificate: server.pem\n      key", "certificate: server.p12\n      key"),
     "what the authority was sent": ("certificate: server.pem\n      key", "certificate: request.pem\n      key"),
     "a certificate that was cut off": ("certificate: server.pem\n      key", "certificate: cut.pem\n      key"),
+    "a certificate on one line": ("certificate: server.pem\n      key", "certificate: line.pem\n      key"),
+    "a key on one line": ("      key: server.key", "      key: line.key"),
+    "a key in two places, wrong in the second": (
+        "      crls: [gms-ca.crl]\n",
+        "      crls: [gms-ca.crl]\n    hosts:\n      - names: [images.example.org]\n"
+        "        tls: {certificate: strange.pem, key: server.key}\n        clients: {authorities: [gms-ca.pem]}\n"),
     "a certificate that is called a key": ("      key: server.key", "      key: mislabelled.key"),
     "a certificate for a revocation list": ("crls: [gms-ca.crl]", "crls: [gms-ca.pem]"),
+    "a stricter route that is not there": (
+        "    methods: [GET, HEAD]\n", "    stricter_below: [recrods]\n"),
+    "a stricter route, misspelt": (RECORDS, WEAKER + "    stricter_below: [image]\n"),
+    "no stricter route": ("    methods: [GET, HEAD]\n", "    stricter_below: []\n"),
+    "a stricter route that is no list": ("    methods: [GET, HEAD]\n", "    stricter_below: records\n"),
+    "a stricter route that is no name": ("    methods: [GET, HEAD]\n", "    stricter_below: ['a b']\n"),
+    "a stricter route twice": ("    methods: [GET, HEAD]\n", "    stricter_below: [records, records]\n"),
+    "a stricter route as a mapping": ("    methods: [GET, HEAD]\n", "    stricter_below: {records: accepted}\n"),
+    "a field of the log, misspelt": ("  access: stdout\n", "  access: stdout\n  fields: [requested_hosts]\n"),
     "a log in a directory that is not there": ("access: stdout", "access: logs/access.log"),
     "a journal in a directory that is not there": (
         "  secret: challenge.secret\n", "  secret: challenge.secret\n  revocations: disk/revocations\n"),
