@@ -62,6 +62,12 @@ let package = Package(
         .target(name: "Vocabulary", dependencies: ["Encoding"], swiftSettings: memorySafe),
         .target(name: "Bytes", swiftSettings: settings + lifetimes),
 
+        // What all programs say of a command line that they do not understand.
+        .target(
+            name: "CommandUsage",
+            dependencies: ["Vocabulary", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: memorySafe),
+
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings + hotPath),
         .target(
@@ -165,7 +171,7 @@ let package = Package(
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "CLinux", "Cryptography", "Encoding", "EventLoop",
+                "Administration", "Attestation", "CLinux", "CommandUsage", "Cryptography", "Encoding", "EventLoop",
                 "GatewayConfiguration", "HTTP", "Lifecycle", "Registry", "RegistryPostgreSQL", "RegistrySQLite",
                 "RevocationJournal", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -199,7 +205,7 @@ let package = Package(
         .executableTarget(
             name: "attestgate-device",
             dependencies: [
-                "CCurl", "Cryptography", "DeviceSimulator", "Encoding", "RequestProof", "TrustClient", "Vocabulary",
+                "CCurl", "CommandUsage", "Cryptography", "DeviceSimulator", "Encoding", "RequestProof", "TrustClient", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings, linkerSettings: hardening),
@@ -216,14 +222,14 @@ let package = Package(
         .executableTarget(
             name: "attestgate-load",
             dependencies: [
-                "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS", "Vocabulary",
+                "CommandUsage", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-load", swiftSettings: settings, linkerSettings: hardening),
         .executableTarget(
             name: "attestgate-micro",
             dependencies: [
-                "Attestation", "Bytes", "CAllocations", "CNghttp2", "COpenSSL", "Challenges", "Cryptography",
+                "Attestation", "Bytes", "CAllocations", "CNghttp2", "CommandUsage", "COpenSSL", "Challenges", "Cryptography",
                 "DeviceSimulator", "EventLoop", "HTTP", "Registry", "RegistrySQLite", "RequestProof", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -274,6 +280,10 @@ let package = Package(
         .testTarget(
             name: "EncodingTests", dependencies: ["Chance", "Encoding", "TestVectors"], swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
+        .testTarget(
+            name: "CommandUsageTests",
+            dependencies: ["CommandUsage", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(
             name: "HTTPTests", dependencies: ["CNghttp2", "Chance", "HTTP", "Bytes", "EventLoop"],

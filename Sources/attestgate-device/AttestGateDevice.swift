@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import CommandUsage
 internal import Cryptography
 internal import DeviceSimulator
 internal import Foundation
@@ -41,8 +42,11 @@ enum Main {
         } catch let code as ExitCode {
             return code.rawValue
         } catch {
-            let message = AttestGateDevice.fullMessage(for: error)
             let isHelp = AttestGateDevice.exitCode(for: error) == .success
+            let message =
+                isHelp
+                ? AttestGateDevice.fullMessage(for: error)
+                : AttestGateDevice.usageMessage(for: error, Array(CommandLine.arguments.dropFirst()))
             try? (isHelp ? FileHandle.standardOutput : .standardError).write(contentsOf: Data((message + "\n").utf8))
             return isHelp ? 0 : 2
         }

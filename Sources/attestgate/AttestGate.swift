@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import CommandUsage
 internal import Cryptography
 internal import EventLoop
 internal import HTTP
@@ -33,7 +34,7 @@ struct AttestGate: ParsableCommand {
             try command.run()
         } catch {
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-            Failure.print(fullMessage(for: error))
+            Failure.print(usageMessage(for: error, Array(CommandLine.arguments.dropFirst())))
             exit(withError: ExitCode(2))
         }
     }

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import CommandUsage
 internal import Foundation
 
 @main
@@ -12,8 +13,11 @@ enum Main {
         do {
             return try LoadCommand.parse().execute()
         } catch {
-            let message = LoadCommand.fullMessage(for: error)
             let isHelp = LoadCommand.exitCode(for: error) == .success
+            let message =
+                isHelp
+                ? LoadCommand.fullMessage(for: error)
+                : LoadCommand.usageMessage(for: error, Array(CommandLine.arguments.dropFirst()))
             (isHelp ? FileHandle.standardOutput : .standardError).write(Data((message + "\n").utf8))
             return isHelp ? 0 : 2
         }

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import CommandUsage
 internal import Foundation
 
 @main
@@ -14,8 +15,11 @@ enum Main {
             try command.run()
             return 0
         } catch {
-            let message = MicroCommand.fullMessage(for: error)
             let code = MicroCommand.exitCode(for: error)
+            let message =
+                code == .validationFailure
+                ? MicroCommand.usageMessage(for: error, Array(CommandLine.arguments.dropFirst()))
+                : MicroCommand.fullMessage(for: error)
             (code == .success ? FileHandle.standardOutput : .standardError).write(Data((message + "\n").utf8))
             return code == .success ? 0 : code == .validationFailure ? 2 : 1
         }

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,27 @@ def test_a_route_without_require_demands_the_most_and_so_needs_a_registry(check)
     done, path = check("    require: certificate\n", "")
     assert done.returncode == 1
     assert re.search(rf"{re.escape(str(path))}:\d+:\d+: error: .*require", done.stderr), done.stderr
+
+
+BUILT = Path(BINARY).parent
+UNKNOWN = [
+    ("attestgate", "chekc", "Error: Unknown command 'chekc'. Did you mean 'check'?"),
+    ("attestgate", "device lst --config a", "Error: Unknown command 'lst'. Did you mean 'list'?"),
+    ("attestgate", "check --confg a", "Error: Unknown option '--confg'. Did you mean '--config'?"),
+    ("attestgate", "device list --config a --aftr=3", "Error: Unknown option '--aftr'. Did you mean '--after'?"),
+    ("attestgate-device", "enrl", "Error: Unknown command 'enrl'. Did you mean 'enrol'?"),
+    ("attestgate-device", "request --directroy a", "Error: Unknown option '--directroy'. Did you mean '--directory'?"),
+    ("attestgate-load", "--conections 2", "Error: Unknown option '--conections'. Did you mean '--connections'?"),
+    ("attestgate-micro", "tme", "Error: Unknown command 'tme'. Did you mean 'time'?"),
+]
+
+
+@pytest.mark.parametrize("program, line, message", UNKNOWN)
+def test_an_unknown_command_or_option_is_named_with_the_nearest_known_one(program, line, message):
+    done = subprocess.run(
+        [BUILT / program, *line.split()], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.splitlines()[0] == message and "\nUsage: " in done.stderr
 
 
 def test_a_missing_conf_file_is_named(tmp_path):
