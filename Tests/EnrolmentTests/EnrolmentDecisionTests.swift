@@ -29,6 +29,30 @@ struct EnrolmentDecisionTests {
             ])
     }
 
+    @Test("programs read the same facts as members")
+    func members() {
+        let granted = EnrolmentDecision(
+            event: "key-binding", device: "0123456789abcdef", app: "TEAM123456.com.example.app",
+            outcome: .granted("rotation", serial: "01AB"), omitted: 3)
+        #expect(
+            granted.members == [
+                "event": "enrolment", "endpoint": "key-binding", "decision": "granted", "what": "rotation",
+                "serial": "01AB", "device": "0123456789abcdef", "app": "TEAM123456.com.example.app", "omitted": "3",
+            ])
+        let refused = EnrolmentDecision(
+            event: "instance-initialization", device: nil, app: nil, outcome: .refused(.attestation(.rpIDMismatch)),
+            omitted: 0)
+        #expect(refused.members["decision"] == "refused")
+        #expect(refused.members["step"] != nil && refused.members["reason"]?.isEmpty == false)
+        let receipt = EnrolmentNotice(.info, "refreshed", device: "ab", app: "a", risk: 3, because: "for \"x\"")
+        #expect(receipt.description == "outcome=refreshed device=ab app=a risk=3: for \"x\"")
+        #expect(
+            receipt.members == [
+                "event": "receipts", "outcome": "refreshed", "device": "ab", "app": "a", "risk": "3",
+                "reason": "for \"x\"",
+            ])
+    }
+
     @Test("refusals write at most twenty lines a second, and the omitted ones are counted")
     func flood() {
         let recorded = RecordedLines()
@@ -101,7 +125,7 @@ struct EnrolmentErrorTests {
             (.attestation(.checkFailed(.chain, Self.failed)), .server), (.attestation(.rpIDMismatch), .invalidRequest),
             (.assertion(.signatureInvalid), .invalidRequest), (.assertion(.tooLong), .invalidRequest),
             (.assertion(.checkFailed(Self.failed)), .server), (.nonceRefused, .invalidRequest),
-            (.instanceKnown, .invalidRequest), (.instanceUnknown, .notFound), (.instanceRevoked, .invalidRequest),
+            (.instanceKnown, .invalidRequest), (.tagTaken, .invalidRequest), (.instanceUnknown, .notFound), (.instanceRevoked, .invalidRequest),
             (.counterSpent, .invalidRequest), (.keyRefused, .invalidRequest),
             (.storeUnavailable, .temporarilyUnavailable), (.checkFailed(Self.failed), .server),
             (.keyAttestation(.certificateUnreadable(1)), .validation), (.keyAttestation(.rootUnknown), .invalidRequest),

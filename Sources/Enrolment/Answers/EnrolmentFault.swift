@@ -52,6 +52,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case nonceRefused
     /// The hardware key is registered, and the request does not repeat its initialization.
     case instanceKnown
+    /// Another device has the tag of an Android app.
+    case tagTaken
     case instanceUnknown
     case instanceRevoked
     /// The assertion's counter was used before.
@@ -91,7 +93,7 @@ extension EnrolmentFault {
         case .integrity(let fault): fault.enrolmentError
         case .certificateKeyMismatch, .hardwareSignature: .invalidRequest
         case .assertion(let fault): fault.enrolmentError
-        case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
+        case .nonceRefused, .instanceKnown, .tagTaken, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
         case .riskTooHigh, .extensions, .extensionWithheld, .attestationRevoked: .integrityCheck
@@ -144,6 +146,7 @@ extension EnrolmentFault {
         case .extensionWithheld: "an extension is absent that the key shows at the same time"
         case .nonceRefused: "the nonce is unknown, expired or used"
         case .instanceKnown: "the hardware key is already registered"
+        case .tagTaken: "another app instance has this hardware_key_tag: draw a new one at random"
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
         case .counterSpent: "the counter was used before"
@@ -363,7 +366,8 @@ extension EnrolmentFault {
         self =
             switch refusal {
             case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
-            case .keyRegistered, .tagTaken: .instanceKnown
+            case .keyRegistered: .instanceKnown
+            case .tagTaken: .tagTaken
             case .deviceRevoked: .instanceRevoked
             }
     }

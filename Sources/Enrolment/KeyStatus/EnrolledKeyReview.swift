@@ -115,7 +115,7 @@ final class EnrolledKeyReview {
         isFailing = false
         if run.mayRelease { context.shared.count { $0.statusList?.revokedDevices = run.kept } }
         for (count, outcome) in [(run.marked, "listed"), (run.released, "released")] where count > Self.namedLimit {
-            notify(.warning, "outcome=\(outcome) devices=\(count)")
+            notify(.warning, [LogFact("outcome", outcome), LogFact("devices", count)])
         }
         beginNext()
     }
@@ -125,7 +125,11 @@ final class EnrolledKeyReview {
         guard let run, !isStopped else { return }
         next = next ?? (run.listed, run.mayRelease)
         self.run = nil
-        if !isFailing { notify(.warning, "outcome=failed: the registry does not answer: enrolled phones wait") }
+        if !isFailing {
+            notify(
+                .warning, [LogFact("outcome", "failed")],
+                because: "the registry does not answer: enrolled phones wait")
+        }
         isFailing = true
     }
 
@@ -137,12 +141,15 @@ final class EnrolledKeyReview {
 
     private func report(_ devices: [DeviceDetails], _ outcome: String, before: Int, _ reason: String) {
         for details in devices.prefix(max(0, Self.namedLimit - before)) {
-            let name = label(details).map { " device=\($0)" } ?? ""
-            notify(.warning, "outcome=\(outcome)\(name) app=\(details.device.identity.app): \(reason)")
+            let name = label(details).map { [LogFact("device", $0)] } ?? []
+            let facts = [LogFact("outcome", outcome)] + name + [LogFact("app", details.device.identity.app)]
+            notify(.warning, facts, because: reason)
         }
     }
 
-    private func notify(_ severity: EnrolmentNotice.Severity, _ text: String) {
-        context.notify(EnrolmentNotice(.statusList, severity, text))
+    private func notify(
+        _ severity: EnrolmentNotice.Severity, _ facts: [LogFact], because reason: String? = nil
+    ) {
+        context.notify(EnrolmentNotice(.statusList, severity, facts, because: reason))
     }
 }

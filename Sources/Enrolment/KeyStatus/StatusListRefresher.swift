@@ -137,8 +137,10 @@ final class StatusListRefresher {
         }
         switch (before, state) {
         case (.current, .stale), (.missing, .stale):
-            notify(.error, "state=stale age=\(age ?? 0): no Android phone can enrol until the list is confirmed")
-        case (.stale, .current): notify(.info, "state=current: Android phones can enrol again")
+            notify(
+                .error, [LogFact("state", "stale"), LogFact("age", age ?? 0)],
+                because: "no Android phone can enrol until the list is confirmed")
+        case (.stale, .current): notify(.info, [LogFact("state", "current")], because: "Android phones can enrol again")
         default: break
         }
     }
@@ -185,7 +187,7 @@ final class StatusListRefresher {
         do throws(StatusListFile.Fault) {
             // A copy of another service is no failure: the URL was changed.
             guard let copy = StatusListCopy(try StatusListFile.read(service.copyPath).bytes) else {
-                notify(.warning, "\(service.copyPath) is not a copy of a list: it is not used")
+                notify(.warning, because: "\(service.copyPath) is not a copy of a list: it is not used")
                 return nil
             }
             guard copy.source == service.url else { return nil }
@@ -193,11 +195,11 @@ final class StatusListRefresher {
             case .list(let list, let text, _, _):
                 return KeyStatusRecord.Kept(
                     list: list, confirmedAt: copy.confirmedAt, validators: copy.validators, text: text)
-            case .refused(let reason): notify(.warning, "\(service.copyPath) is not used: \(reason)")
+            case .refused(let reason): notify(.warning, because: "\(service.copyPath) is not used: \(reason)")
             case .unchanged, .failed: break
             }
         } catch {
-            if !error.isMissing { notify(.warning, "\(service.copyPath) cannot be read: \(error.reason)") }
+            if !error.isMissing { notify(.warning, because: "\(service.copyPath) cannot be read: \(error.reason)") }
         }
         return nil
     }
@@ -208,7 +210,7 @@ final class StatusListRefresher {
         let copy = StatusListCopy(
             source: settings.source.name, confirmedAt: kept.confirmedAt, validators: kept.validators, text: kept.text)
         do throws(StatusListFile.Fault) { try StatusListFile.replace(path, with: copy.bytes) } catch {
-            notify(.error, "\(path) cannot be written: \(error.reason)")
+            notify(.error, because: "\(path) cannot be written: \(error.reason)")
         }
     }
 
@@ -253,7 +255,9 @@ final class StatusListRefresher {
         context.shared.keyStatus.kept = KeyStatusRecord.Kept(
             list: list, confirmedAt: time, validators: validators, text: text)
         let (added, removed) = (list.serials.subtracting(before).count, before.subtracting(list.serials).count)
-        report(.updated, "entries=\(list.serials.count) added=\(added) removed=\(removed)")
+        report(
+            .updated,
+            [LogFact("entries", list.serials.count), LogFact("added", added), LogFact("removed", removed)])
         compareEnrolled(isConfirmed: true)
     }
 
@@ -268,7 +272,7 @@ final class StatusListRefresher {
     }
 
     private func report(
-        _ result: StatusListMetrics.Result, _ details: String? = nil, because reason: String? = nil
+        _ result: StatusListMetrics.Result, _ details: [LogFact] = [], because reason: String? = nil
     ) {
         context.shared.count { metrics in
             metrics.statusList?.count(result)
@@ -280,14 +284,16 @@ final class StatusListRefresher {
             case .refused: .error
             case .failed: .warning
             }
-        var text = "outcome=\(result.rawValue)"
-        if let details { text += " \(details)" }
-        if let reason { text += ": \(reason)" }
-        if kept == nil { text += "; there is no list, so no Android phone can enrol" }
-        notify(severity, text)
+        let missing = kept == nil ? "there is no list, so no Android phone can enrol" : nil
+        let reasons = [reason, missing].compactMap(\.self)
+        notify(
+            severity, [LogFact("outcome", result.rawValue)] + details,
+            because: reasons.isEmpty ? nil : reasons.joined(separator: "; "))
     }
 
-    private func notify(_ severity: EnrolmentNotice.Severity, _ text: String) {
-        context.notify(EnrolmentNotice(.statusList, severity, text))
+    private func notify(
+        _ severity: EnrolmentNotice.Severity, _ facts: [LogFact] = [], because reason: String? = nil
+    ) {
+        context.notify(EnrolmentNotice(.statusList, severity, facts, because: reason))
     }
 }

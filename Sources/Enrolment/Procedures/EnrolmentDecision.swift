@@ -34,23 +34,33 @@ public struct EnrolmentDecision: Sendable {
 
 extension EnrolmentDecision: CustomStringConvertible {
     /// A line of `name=value` pairs, followed by an explanation.
-    public var description: String {
-        var text = "\(event)"
+    public var description: String { "\(event) \(LogFact.line(facts, reason))" }
+
+    /// The members of the log's line, by name.
+    public var members: [String: String] {
+        LogFact.members([LogFact("endpoint", event)] + facts, reason, event: "enrolment")
+    }
+
+    private var facts: [LogFact] {
+        var facts: [LogFact] = []
         switch outcome {
         case .granted(let what, let serial):
-            text += " decision=granted what=\(what)"
-            if let serial { text += " serial=\(serial)" }
-        case .refused(let fault): text += " decision=refused error=\(fault.error.row.code)"
+            facts = [LogFact("decision", "granted"), LogFact("what", what)]
+            if let serial { facts.append(LogFact("serial", serial)) }
+        case .refused(let fault):
+            facts = [LogFact("decision", "refused"), LogFact("error", fault.error.row.code)]
         }
-        if let device { text += " device=\(device)" }
-        if let app { text += " app=\(app)" }
-        if omitted > 0 { text += " omitted=\(omitted)" }
-        if case .refused(let fault) = outcome {
-            if let step = fault.step { text += " step=\(step)" }
-            text += ": \(fault.reason)"
-            if case .checkFailed(let error) = fault { text += " (\(error))" }
-        }
-        return text
+        if let device { facts.append(LogFact("device", device)) }
+        if let app { facts.append(LogFact("app", app)) }
+        if omitted > 0 { facts.append(LogFact("omitted", omitted)) }
+        if case .refused(let fault) = outcome, let step = fault.step { facts.append(LogFact("step", "\(step)")) }
+        return facts
+    }
+
+    private var reason: String? {
+        guard case .refused(let fault) = outcome else { return nil }
+        if case .checkFailed(let error) = fault { return "\(fault.reason) (\(error))" }
+        return "\(fault.reason)"
     }
 
     /// Whether an operator must act.

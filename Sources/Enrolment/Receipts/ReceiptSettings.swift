@@ -74,26 +74,27 @@ extension EnrolmentNotice {
         _ severity: Severity, _ outcome: String, device: String?, app: String, risk: UInt32? = nil,
         because reason: String? = nil
     ) {
-        var text = "outcome=\(outcome)"
-        if let device { text += " device=\(device)" }
-        text += " app=\(app)"
-        if let risk { text += " risk=\(risk)" }
-        if let reason { text += ": \(reason)" }
-        self.init(.receipts, severity, text)
+        var facts = [LogFact("outcome", outcome)]
+        if let device { facts.append(LogFact("device", device)) }
+        facts.append(LogFact("app", app))
+        if let risk { facts.append(LogFact("risk", risk)) }
+        self.init(.receipts, severity, facts, because: reason)
     }
 
     /// Returns a notice that calls are paused.
     static func paused(_ reason: RefreshSchedule.Pause, seconds: Int64) -> EnrolmentNotice {
-        switch reason {
-        case .tokenRefused:
-            EnrolmentNotice(
-                .receipts, .error,
-                "paused=token_refused seconds=\(seconds): Apple refuses the token, so `team`, `key_id` and"
-                    + " `key` do not match, the key is not enabled for DeviceCheck, or the clock is wrong")
-        case .throttled:
-            EnrolmentNotice(.receipts, .warning, "paused=throttled seconds=\(seconds): Apple receives too many calls")
-        case .failing:
-            EnrolmentNotice(.receipts, .warning, "paused=failing seconds=\(seconds): consecutive calls fail")
-        }
+        let (severity, word, text): (Severity, String, String) =
+            switch reason {
+            case .tokenRefused:
+                (
+                    .error, "token_refused",
+                    "Apple refuses the token, so `team`, `key_id` and `key` do not match, the key is not enabled for"
+                        + " DeviceCheck, or the clock is wrong"
+                )
+            case .throttled: (.warning, "throttled", "Apple receives too many calls")
+            case .failing: (.warning, "failing", "consecutive calls fail")
+            }
+        return EnrolmentNotice(
+            .receipts, severity, [LogFact("paused", word), LogFact("seconds", seconds)], because: text)
     }
 }

@@ -5,6 +5,14 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
     public enum Subject: String, Sendable {
         case receipts
         case statusList = "status list"
+
+        /// The name of the event in the log.
+        fileprivate var event: String {
+            switch self {
+            case .receipts: "receipts"
+            case .statusList: "status_list"
+            }
+        }
     }
 
     public enum Severity: Sendable {
@@ -18,24 +26,58 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
 
     public let subject: Subject
     public let severity: Severity
-    /// A line of `name=value` pairs, followed by an explanation.
-    public let description: String
+    /// The facts in their order.
+    let facts: [LogFact]
+    let reason: String?
 
-    init(_ subject: Subject, _ severity: Severity, _ description: String) {
+    /// A line of `name=value` pairs, followed by an explanation.
+    public var description: String { LogFact.line(facts, reason) }
+    /// The members of the log's line, by name.
+    public var members: [String: String] { LogFact.members(facts, reason, event: subject.event) }
+
+    init(_ subject: Subject, _ severity: Severity, _ facts: [LogFact] = [], because reason: String? = nil) {
         self.subject = subject
         self.severity = severity
-        self.description = description
+        self.facts = facts
+        self.reason = reason
     }
 
     /// Creates a notice about the resolution of a service's name.
     init(_ subject: Subject, _ event: NameBook.Event) {
         switch event {
         case .failing(let server, let fault, _):
-            self.init(subject, .warning, "\(server) cannot be resolved: \(fault.text)")
-        case .recovered(let server): self.init(subject, .info, "\(server) is resolved again")
+            self.init(subject, .warning, because: "\(server) cannot be resolved: \(fault.text)")
+        case .recovered(let server): self.init(subject, .info, because: "\(server) is resolved again")
         case .refused(let server, let address, let reason):
             self.init(
-                subject, .warning, "\(server) resolves to \(address.host), which \(reason): it is not used")
+                subject, .warning, because: "\(server) resolves to \(address.host), which \(reason): it is not used")
         }
+    }
+}
+
+/// A fact of a line in the log.
+struct LogFact: Equatable, Sendable {
+    /// Letters and `_`.
+    let name: String
+    let value: String
+
+    init(_ name: String, _ value: some CustomStringConvertible) {
+        self.name = name
+        self.value = value.description
+    }
+
+    /// Returns the text for people.
+    static func line(_ facts: [LogFact], _ reason: String?) -> String {
+        let pairs = facts.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
+        guard let reason else { return pairs }
+        return pairs.isEmpty ? reason : "\(pairs): \(reason)"
+    }
+
+    /// Returns the members for programs.
+    static func members(_ facts: [LogFact], _ reason: String?, event: String) -> [String: String] {
+        var members = ["event": event]
+        for fact in facts { members[fact.name] = fact.value }
+        if let reason { members["reason"] = reason }
+        return members
     }
 }

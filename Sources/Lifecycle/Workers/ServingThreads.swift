@@ -47,11 +47,9 @@ final class ServingThreads {
         enrolment = try EnrolmentService(
             enrolmentSettings, sockets: sockets, registry: registry, memory: order.memory,
             audit: { decision in
-                if decision.isOurFault {
-                    logger.error("enrolment: \(decision)")
-                } else {
-                    logger.notice("enrolment: \(decision)")
-                }
+                logger.log(
+                    level: decision.isOurFault ? .error : .notice, "enrolment: \(decision)",
+                    metadata: decision.members.mapValues { "\($0)" })
             },
             report: { report in
                 switch Worker.Report(report) {
@@ -159,12 +157,15 @@ extension EnrolmentService.Report {
         switch self {
         case .failed(let reason): logger.error("enrolment: \(reason)")
         case .notice(let notice):
-            let line = "\(notice.subject.rawValue): \(notice)"
-            switch notice.severity {
-            case .info: logger.info("\(line)")
-            case .warning: logger.warning("\(line)")
-            case .error: logger.error("\(line)")
-            }
+            let level: Logger.Level =
+                switch notice.severity {
+                case .info: .info
+                case .warning: .warning
+                case .error: .error
+                }
+            logger.log(
+                level: level, "\(notice.subject.rawValue): \(notice)",
+                metadata: notice.members.mapValues { "\($0)" })
         case .serving, .duplicated, .prepared, .adopted, .pong, .ended: break
         }
     }

@@ -656,6 +656,10 @@ def test_every_decision_is_logged_without_the_evidence(enrolling, initialized):
         "the decision to be logged")
     assert "decision=refused error=invalid_request" in lines[0]
     assert "the JWT's signature does not verify with cnf.jwk" in lines[0]
+    members = json.loads(lines[0])
+    assert {name: members[name] for name in ("event", "endpoint", "decision", "error", "reason")} == {
+        "event": "enrolment", "endpoint": "key-binding", "decision": "refused", "error": "invalid_request",
+        "reason": "the JWT's signature does not verify with cnf.jwk"}
     for secret in [nonce, token, initialized.tag, mtls.thumbprint]:
         assert secret not in enrolling.gateway.errors
 

@@ -111,6 +111,7 @@ def test_the_list_is_fetched_shown_and_kept(make):
     assert metrics("attestgate_status_list_age_seconds") < PATIENCE
     assert metrics("attestgate_status_list_fetches_total") == metrics("attestgate_status_list_fetches_total", result="updated") == 1
     assert "status list: outcome=updated entries=3 added=3 removed=0" in listing.gateway.errors
+    assert '"added":"3"' in listing.gateway.errors and '"event":"status_list"' in listing.gateway.errors
     assert "current, 3 entries, confirmed" in attestgate("status", "--config", listing.gateway.conf_path).stdout
     assert stat.S_IMODE(listing.copy.stat().st_mode) == 0o600
     assert listing.copy.read_bytes().endswith(listing.google.content)
