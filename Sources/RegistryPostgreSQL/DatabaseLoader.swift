@@ -114,6 +114,7 @@ final class DatabaseLoader {
     private func lookForConflicts() throws {
         var hardwareKeys: Set<KeyID> = []
         var bindingKeys: Set<KeyID> = []
+        var tags: Set<[UInt8]> = []
         for (device, line) in devices {
             guard hardwareKeys.insert(device.identity.hardwareKey).inserted else {
                 throw RegistryLoadError.refused(line: line, .hardwareKeyTwice)
@@ -121,19 +122,28 @@ final class DatabaseLoader {
             for binding in device.bindings where !bindingKeys.insert(binding.key).inserted {
                 throw RegistryLoadError.refused(line: line, .bindingKeyTwice)
             }
+            if let tag = device.attestation?.tag, !tags.insert(tag).inserted {
+                throw RegistryLoadError.refused(line: line, .tagTwice(tag))
+            }
         }
         let devices = try database.run(
             "SELECT hardware_key FROM device WHERE hardware_key = ANY($1)", [.bytesList(hardwareKeys.map(\.bytes))])
         let bindings = try database.run(
             "SELECT key FROM binding WHERE key = ANY($1)", [.bytesList(bindingKeys.map(\.bytes))])
+        let tagged = try database.run(
+            "SELECT tag FROM attestation WHERE tag = ANY($1)", [.bytesList(Array(tags))])
         let knownDevices = Set(try (0..<devices.rows).map { try devices.key($0, 0, "device") })
         let knownBindings = Set(try (0..<bindings.rows).map { try bindings.key($0, 0, "binding") })
+        let knownTags = Set((0..<tagged.rows).map { tagged.bytes($0, 0) })
         for (device, line) in self.devices {
             if knownDevices.contains(device.identity.hardwareKey) {
                 throw RegistryLoadError.refused(line: line, .hardwareKeyTwice)
             }
             if device.bindings.contains(where: { knownBindings.contains($0.key) }) {
                 throw RegistryLoadError.refused(line: line, .bindingKeyTwice)
+            }
+            if let tag = device.attestation?.tag, knownTags.contains(tag) {
+                throw RegistryLoadError.refused(line: line, .tagTwice(tag))
             }
         }
     }

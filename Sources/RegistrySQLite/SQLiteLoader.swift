@@ -68,18 +68,23 @@ final class SQLiteLoader {
         switch record {
         case .head(let head): self.head = head
         case .device(let device):
-            if try isThere("SELECT 1 FROM device WHERE hardware_key = ?", device.identity.hardwareKey) {
+            if try isThere("SELECT 1 FROM device WHERE hardware_key = ?", device.identity.hardwareKey.blob) {
                 throw RegistryLoadError.refused(line: line, .hardwareKeyTwice)
             }
             var keys: Set<KeyID> = []
             for key in device.bindings.map(\.key) {
-                let isNew = try keys.insert(key).inserted && !isThere("SELECT 1 FROM binding WHERE key = ?", key)
+                let isNew = try keys.insert(key).inserted && !isThere("SELECT 1 FROM binding WHERE key = ?", key.blob)
                 guard isNew else { throw RegistryLoadError.refused(line: line, .bindingKeyTwice) }
+            }
+            if let tag = device.attestation?.tag,
+                try isThere("SELECT 1 FROM attestation WHERE tag = ?", tag.blob)
+            {
+                throw RegistryLoadError.refused(line: line, .tagTwice(tag))
             }
             try write(.insert(device))
         case .certificate(let certificate):
             // The key was bound after its device had been exported, so the certificate is left out like the binding.
-            if try isThere("SELECT 1 FROM binding WHERE key = ?", certificate.key) {
+            if try isThere("SELECT 1 FROM binding WHERE key = ?", certificate.key.blob) {
                 try write(.issue(certificate.serial, for: certificate.key, until: certificate.notAfter))
             }
         case .usedToken(let token): try write(.use(token, .token))
@@ -93,7 +98,7 @@ final class SQLiteLoader {
         for statement in SQLWrites.statements(for: write, shownIn: .device) { try database.run(statement) }
     }
 
-    private func isThere(_ sql: String, _ key: KeyID) throws -> Bool {
-        try Int.fetchOne(try database.cachedStatement(sql: sql), arguments: [key.blob]) != nil
+    private func isThere(_ sql: String, _ key: some DatabaseValueConvertible) throws -> Bool {
+        try Int.fetchOne(try database.cachedStatement(sql: sql), arguments: [key]) != nil
     }
 }

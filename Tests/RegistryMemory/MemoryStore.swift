@@ -390,6 +390,9 @@ extension MemoryContent: RegistryAtRest {
             guard Set(keys).count == keys.count, keys.allSatisfy({ number(of: .binding($0)) == nil }) else {
                 throw .refused(line: line, .bindingKeyTwice)
             }
+            if let tag = device.attestation?.tag, number(of: .tag(tag)) != nil {
+                throw .refused(line: line, .tagTwice(tag))
+            }
             apply(.insert(device))
         case .certificate(let certificate):
             if number(of: .binding(certificate.key)) != nil { certificates[certificate.serial] = certificate }

@@ -216,6 +216,7 @@ extension ExportLineReader {
             app: try text("app", AppID.init), platform: try text("platform", Platform.init(rawValue:)),
             environment: try text("environment", AttestationEnvironment.init(rawValue:)), hardwareKey: hardwareKey,
             point: try bytes("point", PublicPoint.init))
+        guard identity.platform.runs(identity.app) else { throw ExportFault("'platform' is not that of the app") }
         let device = ExportedDevice(
             identity: identity, registeredAt: try integer("registered_at"),
             activatedAt: try integerIfThere("activated_at"), approvedAt: try integerIfThere("approved_at"),

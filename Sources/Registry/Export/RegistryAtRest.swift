@@ -1,3 +1,4 @@
+internal import Encoding
 internal import EventLoop
 
 /// A registry that a command uses directly, without a gateway in its process.
@@ -80,6 +81,8 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
     public enum Conflict: Equatable, Sendable {
         case hardwareKeyTwice
         case bindingKeyTwice
+        /// Two Android phones have this tag.
+        case tagTwice([UInt8])
         /// The export is dated in the future.
         case madeAhead
     }
@@ -91,6 +94,8 @@ extension RegistryLoadError.Conflict: CustomStringConvertible {
         switch self {
         case .hardwareKeyTwice: "the hardware key is in an earlier line"
         case .bindingKeyTwice: "a certificate key is in an earlier line"
+        case .tagTwice(let tag):
+            "the tag \(Hexadecimal.encode(tag)) is in an earlier line: two devices cannot have it"
         case .madeAhead:
             "it was exported in the future: the clock of this machine, or of the exporting one, is wrong"
         }

@@ -347,6 +347,13 @@ def sealed(lines):
     return [*lines[:-1], json.dumps(end, separators=(",", ":"))]
 
 
+def tagged(line):
+    """The line of a device with an attestation that has a tag, as those of Android phones."""
+    device = json.loads(line)
+    device["device"]["attestation"] = {"digest": "00" * 32, "tag": "07" * 16}
+    return json.dumps(device, separators=(",", ":"))
+
+
 def test_a_truncated_changed_oversized_or_foreign_file_is_refused(start, pki, tmp_path):
     gateway = start()
     phones = [Phone(gateway, pki.phone(f"file-{number}")) for number in range(3)]
@@ -360,6 +367,10 @@ def test_a_truncated_changed_oversized_or_foreign_file_is_refused(start, pki, tm
         "changed": (altered(good, 1, '"highest":0', '"highest":7'), "5: the checksum of the earlier lines is wrong: the file was changed"),
         "another key": (sealed(altered(good, 1, key, other)), "2: 'hardware_key' is not the SHA-256 of 'point'"),
         "twice": (sealed([*good[:-2], good[1], good[-1]]), "4: the hardware key is in an earlier line"),
+        "a tag twice": (sealed([good[0], tagged(good[1]), tagged(good[2]), *good[3:]]),
+                        f"3: the tag {'07' * 16} is in an earlier line: two devices cannot have it"),
+        "another platform": (sealed(altered(good, 1, '"platform":"ios"', '"platform":"android"')),
+                             "2: 'platform' is not that of the app"),
         "more": ([*good, good[1]], "6: there is data after the last line"),
         "no head": (good[1:], "1: not an export of a registry: its first line is not a head"),
         "too large": (["x" * 600_000], "1: the line is longer"),

@@ -179,6 +179,20 @@ struct ExportConformanceTests {
         #expect(throws: RegistryLoadError.refused(line: 3, .bindingKeyTwice)) {
             try target.load([records[0], records[1], .device(other)])
         }
+        let tag = [UInt8](repeating: 7, count: 32)
+        let tagged = (0..<300).map { number -> ExportRecord in
+            var device = first
+            device.identity = Fixture.identity(number + 2_000)
+            device.bindings = []
+            device.attestation = ExportedAttestation(
+                digest: Fixture.fingerprint(number, kind: 9), certificateKey: nil,
+                tag: number % 299 == 0 ? tag : [UInt8](repeating: 1, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])
+            device.receipt = nil
+            return .device(device)
+        }
+        for records in [[records[0], tagged[0], tagged[299]], [records[0]] + tagged] {
+            #expect(throws: RegistryLoadError.refused(line: records.count, .tagTwice(tag))) { try target.load(records) }
+        }
         // Not only among those that are written together.
         let many = (0..<300).map { number -> ExportRecord in
             var device = first
