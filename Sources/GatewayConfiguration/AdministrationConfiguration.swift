@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The administration interface of the running gateway.
 public struct AdministrationConfiguration: Equatable, ConfigurationSection {
     @Setting(
