@@ -84,6 +84,9 @@ public final class Certificate {
     /// section 4.2.1.12).
     public var isGoodForServers: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_SERVER, 0) == 1 }
 
+    /// Whether an authority's key usages allow it to issue client certificates, or are absent.
+    public var isGoodForClientAuthorities: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_CLIENT, 1) == 1 }
+
     public func pem() throws(CryptographyError) -> [UInt8] {
         let target = MemoryBIO()
         ERR_clear_error()

@@ -122,16 +122,29 @@ public final class PublicKey {
         case rsa(bits: Int)
         case p256
         case p384
+        case p521
+        case ed25519
         case other
     }
 
     public var kind: Kind {
         if isRSA { return .rsa(bits: Int(EVP_PKEY_get_bits(pointer))) }
+        if EVP_PKEY_get_base_id(pointer) == EVP_PKEY_ED25519 { return .ed25519 }
         return switch curve {
         case NID_X9_62_prime256v1: .p256
         case NID_secp384r1: .p384
+        case NID_secp521r1: .p521
         default: .other
         }
+    }
+
+    /// The length of an RSA key's public exponent in bits, which decides what a verification costs. Nil for other keys.
+    public var exponentBits: Int? {
+        guard isRSA else { return nil }
+        var exponent: OpaquePointer?
+        guard EVP_PKEY_get_bn_param(pointer, OSSL_PKEY_PARAM_RSA_E, &exponent) == 1 else { return nil }
+        defer { BN_free(exponent) }
+        return Int(BN_num_bits(exponent))
     }
 
     /// Whether the key is on P-256.

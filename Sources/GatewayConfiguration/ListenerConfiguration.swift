@@ -102,6 +102,14 @@ extension ListenerConfiguration {
             "Whether certificates are accepted without a fresh revocation list; require-fresh where `crls` are configured."
         )
         var writtenPolicy: RevocationPolicy?
+        @Setting(
+            .distinct(.choice, minimum: 1), default: "[p256]",
+            "The keys of issued certificates and of their authorities; of RSA, the smallest modulus.")
+        public var keys: [KeyKind]
+        @Setting(
+            .choice, default: "required",
+            "Whether issued certificates must state extended key usage; where they do, it must include clientAuth.")
+        public var usage: Usage
         /// Nil for any key.
         @Setting(
             .distinct(.text(KeyIDText.expected, matching: KeyIDText.pattern, KeyIDText.parse), minimum: 1),
@@ -120,6 +128,25 @@ extension ListenerConfiguration {
         /// The paths of PEM or DER files.
         public var revocationListsPaths: [String] { crls ?? [] }
         public var revocationPolicy: RevocationPolicy { writtenPolicy ?? (crls == nil ? .noLists : .requireFresh) }
+
+        /// A kind of key. The number of an RSA kind is its smallest modulus in bits.
+        public enum KeyKind: String, CaseIterable, Sendable {
+            case p256
+            case p384
+            case p521
+            case ed25519
+            case rsa2048
+            case rsa3072
+            case rsa4096
+
+            var isRSA: Bool { [.rsa2048, .rsa3072, .rsa4096].contains(self) }
+        }
+
+        /// What certificates must state of their purpose.
+        public enum Usage: String, CaseIterable, Sendable {
+            case required
+            case ifPresent = "if-present"
+        }
 
         /// The use of revocation lists when a certificate is verified.
         public enum RevocationPolicy: String, CaseIterable, Sendable {
@@ -165,6 +192,38 @@ extension ListenerConfiguration.Clients {
             reading.mention(.revocationList(path), at: entry.place)
         }
         guard isComplete else { return false }
+        return checkKeys(item, reading) && checkAuthorities(item, reading)
+    }
+
+    /// Refuses keys that have no effect, and pins that no key can match.
+    private func checkKeys(_ item: Item, _ reading: Reading) -> Bool {
+        for (name, isWritten, place) in [
+            ("keys", _keys.isWritten, _keys.place), ("usage", _usage.isWritten, _usage.place),
+        ] where isWritten && !accept.contains(.issued) {
+            reading.refuse(
+                place, "`\(name)` has no effect without `issued` in `accept`: self-signed certificates are on P-256",
+                expected: "`issued` in `accept`, or no `\(name)`")
+            return false
+        }
+        // In ascending order.
+        if let least = KeyKind.allCases.first(where: { $0.isRSA && keys.contains($0) }),
+            let (idle, entry) = zip(keys, item["keys"]?.elements ?? []).first(where: { $0.0.isRSA && $0.0 != least })
+        {
+            reading.refuse(
+                entry.place, "`\(idle.rawValue)` has no effect beside `\(least.rawValue)`, the smallest modulus",
+                expected: "one kind of RSA key")
+            return false
+        }
+        if pins != nil, !keys.contains(.p256), !acceptsRegistered {
+            reading.refuse(
+                _pins.place, "no certificate can match `pins`: key ids are of P-256, which `keys` does not have",
+                expected: "`p256` among the `keys`, or no `pins`")
+            return false
+        }
+        return true
+    }
+
+    private func checkAuthorities(_ item: Item, _ reading: Reading) -> Bool {
         switch (accept.contains(.issued), authorities) {
         case (true, nil):
             reading.refuse(

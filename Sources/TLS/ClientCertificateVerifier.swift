@@ -5,14 +5,15 @@ internal import Glibc
 /// The verification of a client certificate during the handshake.
 ///
 /// OpenSSL builds the chain to a configured authority, and checks validity, signatures and critical extensions. Beyond
-/// that, the leaf must contain clientAuth and must be no authority. Every key and signature of the chain must be as
-/// strong as P-256 (security level 3: 128 bits). Last come the listener's objections to valid certificates
-/// (`ClientAdmission`).
+/// that, the leaf must be no authority, every key of the chain must be one of the listener's `ClientKeys`, and every
+/// signature needs SHA-256 or more. Extended key usage must include clientAuth, and may be absent only where the
+/// listener says so. Last come the listener's objections to valid certificates (`ClientAdmission`).
 ///
 /// Self-signed certificates are a separate kind on listeners that accept them, and `SelfSignedCertificate` verifies
 /// them. No certificate is of both kinds: one that chains to a configured authority, or is one, is verified as issued.
 enum ClientCertificateVerifier {
-    private static let securityLevel: Int32 = 3
+    /// OpenSSL's level of 112 bits. `ClientKeys` decides what is accepted above it.
+    private static let securityLevel: Int32 = 2
 
     /// Verifies the certificate of a handshake.
     ///
@@ -51,7 +52,7 @@ enum ClientCertificateVerifier {
         let accepted = X509_verify_cert(context) == 1
         let verdict: Result<ClientIdentity, ClientCertificateFault>
         if accepted {
-            verdict = identity(of: leaf, context, encoding: encoder, library)
+            verdict = identity(of: leaf, context, admission, encoding: encoder, library)
         } else if admission.selfSigned, let judged = SelfSignedCertificate(leaf)?.identity(encoding: encoder, library) {
             verdict = judged
         } else {
@@ -86,10 +87,13 @@ enum ClientCertificateVerifier {
     }
 
     private static func identity(
-        of leaf: Certificate, _ context: OpaquePointer, encoding encoder: CertificateEncoder, _ library: LibraryContext
+        of leaf: Certificate, _ context: OpaquePointer, _ admission: ClientAdmission,
+        encoding encoder: CertificateEncoder, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
-        if let reason = unsuitability(of: leaf) { return .failure(fault(of: leaf, .unsuitable, reason, library)) }
         let chain = chain(of: context)
+        if let reason = unsuitability(of: leaf, admission.usage) ?? weakness(of: chain, admission.keys) {
+            return .failure(fault(of: leaf, .unsuitable, reason, library))
+        }
         do throws(CryptographyError) {
             // A certificate with an unreadable time fails verification. If one did pass, its validity would not have
             // begun, or would be over.
@@ -104,11 +108,10 @@ enum ClientCertificateVerifier {
         }
     }
 
-    private static func unsuitability(of leaf: Certificate) -> String? {
-        // OpenSSL accepts a certificate without the extension for any purpose; RFC 5280 section 4.2.1.12 leaves it to
-        // the application.
+    private static func unsuitability(of leaf: Certificate, _ usage: ClientAdmission.UsageDemand) -> String? {
         let flags = X509_get_extension_flags(leaf.pointer)
-        guard flags & UInt32(EXFLAG_XKUSAGE) != 0,
+        // Without the extension, all bits of the usage are set.
+        guard flags & UInt32(EXFLAG_XKUSAGE) != 0 || usage == .ifPresent,
             X509_get_extended_key_usage(leaf.pointer) & UInt32(XKU_SSL_CLIENT) != 0
         else { return "no extended key usage clientAuth" }
         // The flag too: for OpenSSL, a certificate whose key usage lacks keyCertSign is no authority, whatever else it
@@ -116,8 +119,20 @@ enum ClientCertificateVerifier {
         guard flags & UInt32(EXFLAG_CA) == 0, X509_check_ca(leaf.pointer) == 0 else {
             return "the certificate belongs to a certification authority"
         }
-        guard let key = leaf.publicKey else { return "the key has an unknown type" }
-        guard key.securityBits >= 128 else { return "the key is weaker than P-256" }
+        return nil
+    }
+
+    /// Returns the objection to the first key or signature of a chain that is not accepted.
+    ///
+    /// - Parameter chain: from the leaf to the trusted certificate, whose own signature proves nothing.
+    private static func weakness(of chain: [Certificate], _ keys: ClientKeys) -> String? {
+        for (depth, certificate) in chain.enumerated() {
+            let whose = depth == 0 ? "the certificate" : "the authority \(certificate.subject)"
+            if let objection = keys.objection(to: certificate) { return "\(whose) \(objection)" }
+            guard depth == chain.count - 1 || certificate.isSignedWithSHA256OrMore else {
+                return "\(whose) is signed with less than SHA-256"
+            }
+        }
         return nil
     }
 
@@ -135,6 +150,34 @@ enum ClientCertificateVerifier {
     private static func chain(of context: OpaquePointer) -> [Certificate] {
         let chain = X509_STORE_CTX_get0_chain(context)
         return (0..<ag_sk_x509_num(chain)).compactMap { ag_sk_x509_value(chain, $0).map(Certificate.init(sharing:)) }
+    }
+}
+
+extension ServerContext {
+    /// Verifies a client certificate as a handshake does, without one. The registry is asked only if the context was
+    /// made with it; possession of the key is not proven.
+    ///
+    /// - Parameter chain: the certificate, then those that the client would send with it. At least one.
+    /// - Returns: the identity, or the fault.
+    public func verify(
+        _ chain: [Certificate]
+    ) throws(CryptographyError) -> Result<ClientIdentity, ClientCertificateFault> {
+        guard let context = X509_STORE_CTX_new_ex(library.pointer, nil), let sent = ag_sk_x509_new() else {
+            throw .fromQueue(doing: "verify a client certificate")
+        }
+        defer {
+            X509_STORE_CTX_free(context)
+            ag_sk_x509_free(sent)
+        }
+        for certificate in chain { _ = ag_sk_x509_push(sent, certificate.pointer) }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        // What OpenSSL sets before it calls `verifyClientCertificate`.
+        guard X509_STORE_CTX_init(context, SSL_CTX_get_cert_store(pointer), chain.first?.pointer, sent) == 1,
+            X509_STORE_CTX_set_default(context, "ssl_client") == 1
+        else { throw .fromQueue(doing: "verify a client certificate") }
+        X509_STORE_CTX_set_depth(context, SSL_CTX_get_verify_depth(pointer))
+        return ClientCertificateVerifier.verify(context, admitting: admission, knowing: chains, library).map(\.identity)
     }
 }
 

@@ -48,6 +48,10 @@ public final class ClientIdentity: Sendable {
 public struct ClientAdmission: Sendable {
     /// Whether self-signed certificates are accepted.
     let selfSigned: Bool
+    /// The keys that issued certificates and their authorities may have.
+    public let keys: ClientKeys
+    /// The treatment of issued certificates without extended key usage.
+    let usage: UsageDemand
     /// The check of revocation lists. Nil for none.
     let revocation: RevocationCheck?
     /// The accepted keys. Nil for any.
@@ -55,10 +59,23 @@ public struct ClientAdmission: Sendable {
     /// Returns why a key is barred, if it is. Nil if no such check exists.
     private(set) var bar: (@Sendable (KeyID) -> KeyBarReason?)?
 
-    public init(selfSigned: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil) {
+    public init(
+        selfSigned: Bool = false, keys: ClientKeys = .standard, usage: UsageDemand = .required,
+        revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil
+    ) {
         self.selfSigned = selfSigned
+        self.keys = keys
+        self.usage = usage
         self.revocation = revocation
         self.pins = pins
+    }
+
+    /// What an issued certificate must state of its purpose. Extended key usage without clientAuth is always refused.
+    public enum UsageDemand: Sendable {
+        /// Extended key usage with clientAuth.
+        case required
+        /// Extended key usage may be absent, which allows every purpose (RFC 5280 section 4.2.1.12).
+        case ifPresent
     }
 
     /// A reason why a key is barred, whatever its certificate.

@@ -58,7 +58,7 @@ public final class ServerContext {
         encoder = CertificateEncoder(keeping: kept)
         self.protocols = protocols
         self.staple = staple
-        try policy.apply(to: pointer)
+        try policy.apply(to: pointer, admission)
         setModes()
         try TLSPolicy.checkServerCertificate(chain)
         try use(chain, key)
@@ -128,6 +128,20 @@ public final class ServerContext {
     }
 }
 
+extension ServerContext {
+    /// Permits the curve of a verified client certificate in TLS 1.2, where OpenSSL demands that it is one of the
+    /// connection's groups. The key exchange has been chosen already, and there is no other: renegotiation is off.
+    ///
+    /// - Returns: false if memory is exhausted.
+    fileprivate static func permitCurve(ofClientOf connection: OpaquePointer, _ certificate: OpaquePointer?) -> Bool {
+        guard SSL_version(connection) == TLS1_2_VERSION, let certificate else { return true }
+        switch Certificate(sharing: certificate).publicKey?.kind {
+        case .p384, .p521: return ag_ssl_set1_groups_list(connection, TLSPolicy.certificateGroupList) == 1
+        case .p256, .ed25519, .rsa, .other, nil: return true
+        }
+    }
+}
+
 // MARK: - Callbacks during the handshake
 
 /// Verifies the client's certificate.
@@ -145,6 +159,7 @@ private nonisolated func verifyClientCertificate(
     {
     case .success((let identity, let isKnown)):
         HandshakeRecord.of(connection)?.isChainKnown = isKnown
+        guard ServerContext.permitCurve(ofClientOf: connection, X509_STORE_CTX_get0_cert(store)) else { return 0 }
         let retained = Unmanaged.passRetained(identity)
         guard
             SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1
@@ -201,15 +216,17 @@ extension ServerContext {
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
         // Each list is hashed separately: a certificate that one host presents may be one that another host trusts. The
-        // names are included, because hosts that are otherwise equal may lead to different services. The kind of
-        // certificates is included, so that sessions of self-signed ones are unknown where these are not accepted. So is
-        // what identities keep of them for services, which older sessions may lack.
-        // Revocation lists and pins are not: they change often, and each resumption is checked against the current ones
-        // (`sessionWanted`).
-        let kinds: [UInt8] = [admission.selfSigned ? 1 : 0, encoder.kept.rawValue]
+        // names are included, because hosts that are otherwise equal may lead to different services. The rules for
+        // certificates are included, so that sessions of those that are not accepted here are unknown. So is what
+        // identities keep of them for services, which older sessions may lack. Revocation lists and pins are not: they
+        // change often, and each resumption is checked against the current ones (`sessionWanted`).
+        let kinds: [UInt8] = [
+            admission.selfSigned ? 1 : 0, encoder.kept.rawValue, admission.usage == .required ? 1 : 0,
+        ]
+        let keys = Array("\(admission.keys);".utf8)
         // No name contains a space.
         let names = names.map(\.text).sorted().joined(separator: " ")
-        let all = try digest(of: chain) + digest(of: authorities) + kinds + Array(names.utf8)
+        let all = try digest(of: chain) + digest(of: authorities) + kinds + keys + Array(names.utf8)
         sessionBinding = try library.sha256(of: all.span).bytes
         SSL_CTX_set_session_id_context(pointer, sessionBinding, UInt32(sessionBinding.count))
         SSL_CTX_set_ex_data(pointer, Self.contextIndex, Unmanaged.passUnretained(self).toOpaque())

@@ -52,10 +52,12 @@ public struct TLSPolicy: Equatable, Sendable {
     /// The groups offered to services. A service with only P-384 has chosen its cost.
     private static let clientGroups = groups + ["P-384"]
 
-    /// The signature algorithms of clients and of their certificates, and of services. They fit the keys that
-    /// `ClientCertificateVerifier` accepts (128 bits), with SHA-256 or more. The verifier checks the length of RSA
-    /// keys.
-    private static let clientSignatures = [
+    /// The groups of TLS 1.2 for a client whose certificate has another curve: there it must be one of them (RFC 8422
+    /// section 5.1). No key is exchanged on those that are added.
+    static let certificateGroupList = list(groups + ["P-384", "P-521"])
+
+    /// The signature algorithms of services and of their certificates: 128 bits, with SHA-256 or more.
+    private static let serviceSignatures = [
         "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
         "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
         "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
@@ -66,14 +68,17 @@ public struct TLSPolicy: Equatable, Sendable {
 
     /// Applies the policy to a server's context.
     ///
-    /// - Parameter context: a new `SSL_CTX` of a server.
-    func apply(to context: OpaquePointer) throws(CryptographyError) {
+    /// - Parameters:
+    ///   - context: a new `SSL_CTX` of a server.
+    ///   - clients: the rules for clients, whose keys determine their signature algorithms.
+    func apply(to context: OpaquePointer, _ clients: ClientAdmission) throws(CryptographyError) {
         // No tickets: sessions are kept here, so that they can be dropped. No renegotiation, no compression. An end
         // without close_notify is an ordinary end, since HTTP's framing reveals a truncated request. The order of
         // ciphers is the server's, except for a client that prefers ChaCha20, since it lacks fast AES.
         SSL_CTX_set_options(context, ag_ssl_server_options())
         try offer(Self.groups, Self.signatures, in: context)
-        guard ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
+        let clientSignatures = clients.keys.signatures(selfSigned: clients.selfSigned)
+        guard ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(clientSignatures)) == 1,
             // No 0-RTT: early data can be replayed (RFC 8446 section 8).
             SSL_CTX_set_max_early_data(context, 0) == 1
         else { throw .fromQueue(doing: "set the TLS policy") }
@@ -86,7 +91,7 @@ public struct TLSPolicy: Equatable, Sendable {
         // No renegotiation, no compression. Only OpenSSL takes an end without close_notify for an ordinary end, because
         // it would otherwise drop the session; `TLSStream` distinguishes them.
         SSL_CTX_set_options(context, ag_ssl_client_options())
-        try offer(Self.clientGroups, Self.clientSignatures, in: context)
+        try offer(Self.clientGroups, Self.serviceSignatures, in: context)
     }
 
     /// Applies the settings of both roles, each with its own groups and signatures.
@@ -118,7 +123,7 @@ extension TLSPolicy {
         case .p256, .p384: break
         case .rsa(let bits):
             guard bits >= 2048 else { throw refusal(leaf, "its RSA key has \(bits) bits, at least 2048 are required") }
-        case .other, nil:
+        case .p521, .ed25519, .other, nil:
             throw refusal(leaf, "its key is neither RSA nor on P-256 or P-384, so many clients could not connect")
         }
         for (depth, certificate) in chain.enumerated() {

@@ -68,6 +68,57 @@ extension BrokenFile {
             "      accept: [registered]\n      crls: ▶[ca.crl]\n",
             "`crls` has no effect without `issued` in `accept`"),
         BrokenFile(
+            "no kind of key",
+            "      authorities: [ca.pem]\n", "      authorities: [ca.pem]\n      keys: ▶[]\n", "the list is empty"),
+        BrokenFile(
+            "one kind of key that is no list",
+            "      authorities: [ca.pem]\n", "      authorities: [ca.pem]\n      keys: ▶rsa2048\n", "found `rsa2048`",
+            suggestion: "[rsa2048]"),
+        BrokenFile(
+            "an unknown kind of key",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      keys: [p256, ▶rsa-2048]\n",
+            "`rsa-2048` is not a known value",
+            suggestion: "rsa2048"),
+        BrokenFile(
+            "a kind of key by OpenSSL's name",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      keys: [▶prime256v1]\n",
+            "`prime256v1` is not a known value",
+            suggestion: "p256"),
+        BrokenFile(
+            "a kind of key twice",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      keys: [p256, ▶p256]\n",
+            "`p256` is listed twice"),
+        BrokenFile(
+            "two smallest moduli",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      keys: [▶rsa4096, p256, rsa2048]\n",
+            "`rsa4096` has no effect beside `rsa2048`"),
+        BrokenFile(
+            attested: "keys of self-signed certificates",
+            "      authorities: [ca.pem]\n",
+            "      accept: [registered]\n      keys: ▶[p384]\n",
+            "`keys` has no effect without `issued` in `accept`"),
+        BrokenFile(
+            "pins that no key can match",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      keys: [p384]\n"
+                + "      pins: ▶[47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=]\n",
+            "no certificate can match `pins`"),
+        BrokenFile(
+            "an unknown demand for the usage",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      usage: ▶if_present\n",
+            "`if_present` is not a known value",
+            suggestion: "if-present"),
+        BrokenFile(
+            attested: "the usage of self-signed certificates",
+            "      authorities: [ca.pem]\n",
+            "      accept: [registered]\n      usage: ▶if-present\n",
+            "`usage` has no effect without `issued` in `accept`"),
+        BrokenFile(
             "an empty list of pins, which would let nobody in",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      pins: ▶[]\n",

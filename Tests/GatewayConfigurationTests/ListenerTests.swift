@@ -34,6 +34,22 @@ struct ListenerClientsTests {
         #expect(stale.revocationPolicy == .acceptStale)
     }
 
+    @Test("keys are on P-256, and the usage is stated, unless the file says otherwise")
+    func demands() throws {
+        let authorities = "      authorities: [ca.pem]\n"
+        let standard = try clients(authorities)
+        #expect(standard.keys == [.p256] && standard.usage == .required)
+        let other = try clients(
+            authorities + "      keys: [p256, ed25519, rsa2048]\n      usage: if-present\n")
+        #expect(other.keys == [.p256, .ed25519, .rsa2048] && other.usage == .ifPresent)
+    }
+
+    @Test("pins go with keys that are not P-256 if registered certificates, which are, are accepted")
+    func pinsOfRegistered() throws {
+        let lines = "      authorities: [ca.pem]\n      accept: [issued, registered]\n      keys: [p384]\n"
+        #expect(try clients(lines + "      pins: [47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=]\n").pins?.count == 1)
+    }
+
     @Test("any key is accepted unless keys are pinned")
     func pins() throws {
         let authorities = "      authorities: [ca.pem]\n"

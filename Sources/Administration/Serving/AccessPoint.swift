@@ -75,7 +75,8 @@ public struct AdministrationListener: Equatable, Sendable {
         guard let tls else { return nil }
         return try ServerContext(
             chain: try ownCertificates(library), key: try PrivateKey(pem: tls.key, library),
-            authorities: tls.authorities == nil ? nil : try authorities(library), policy: tls.policy,
+            authorities: tls.authorities == nil ? nil : try authorities(library),
+            admission: ClientAdmission(keys: .strong), policy: tls.policy,
             sessions: SessionTable(limit: Self.sessions), library: library)
     }
 

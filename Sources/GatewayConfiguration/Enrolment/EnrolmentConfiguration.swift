@@ -236,7 +236,7 @@ enum EnrolmentReferences {
         }
     }
 
-    /// Refuses an address that another listener uses, and warns of an authority that no listener trusts.
+    /// Refuses an address that another listener uses, and warns of an authority whose certificates no listener takes.
     ///
     /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
@@ -255,10 +255,19 @@ enum EnrolmentReferences {
         }
         let path = enrolment.authority.certificatePath
         let authority = WrittenFiles.segments(of: path)
-        let trusted = listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
-        if !trusted.contains(where: { WrittenFiles.segments(of: $0) == authority }) {
+        let trusting = listeners.flatMap(\.allClients).filter { clients in
+            clients.authoritiesPaths.contains { WrittenFiles.segments(of: $0) == authority }
+        }
+        let place = item["authority"]?.place(of: "certificate") ?? item.place
+        if !trusting.isEmpty, !trusting.contains(where: { $0.keys.contains(.p256) }) {
             reading.warn(
-                item["authority"]?.place(of: "certificate") ?? item.place,
+                place,
+                "no listener that trusts \(Printable.quoted(path)) accepts P-256: phones would receive certificates that"
+                    + " no listener takes",
+                expected: "`p256` among the `clients.keys` of a listener")
+        } else if trusting.isEmpty {
+            reading.warn(
+                place,
                 "no listener trusts \(Printable.quoted(path)): phones would receive certificates that no listener"
                     + " takes",
                 expected: "the same file among `clients.authorities` of a listener")

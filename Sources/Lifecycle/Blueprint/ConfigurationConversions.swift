@@ -33,6 +33,23 @@ extension TLSPolicy {
     }
 }
 
+extension ClientKeys {
+    init(_ kinds: [ListenerConfiguration.Clients.KeyKind]) {
+        self.init(
+            kinds.map { kind in
+                switch kind {
+                case .p256: .p256
+                case .p384: .p384
+                case .p521: .p521
+                case .ed25519: .ed25519
+                case .rsa2048: .rsa(bits: 2048)
+                case .rsa3072: .rsa(bits: 3072)
+                case .rsa4096: .rsa(bits: 4096)
+                }
+            })
+    }
+}
+
 extension AppExtensionPolicy {
     /// Converts what the conf file demands of the app's extensions, at enrolment and in every assertion.
     init(_ app: AppConfiguration) throws(StartupError) {

@@ -154,6 +154,23 @@ struct HostBlueprint: Sendable {
         return texts.map { StartupWarning($0, of: certificates.subject) } + listWarnings
     }
 
+    /// Returns warnings for authorities none of whose certificates can pass.
+    ///
+    /// - Parameter certificates: those of a file of `authorities`.
+    func warnings(ofAuthorities certificates: [Certificate], in file: PEMFile) -> [StartupWarning] {
+        certificates.compactMap { certificate in
+            let objection =
+                certificate.isGoodForClientAuthorities
+                ? admission.keys.objection(to: certificate)
+                : "has key usages that exclude client certificates"
+            return objection.map {
+                StartupWarning(
+                    "\(place): \(file.path): the authority \(certificate.subject) \($0): no certificate of it can pass",
+                    of: .file(file.path))
+            }
+        }
+    }
+
     func certificates(
         in file: PEMFile, _ library: LibraryContext
     ) throws(StartupError) -> [Certificate] {
@@ -178,7 +195,9 @@ struct HostBlueprint: Sendable {
             case .requireFresh: RevocationCheck(lists, .requireFresh)
             }
         return ClientAdmission(
-            selfSigned: clients.acceptsRegistered, revocation: check, pins: clients.pins.map(Set.init))
+            selfSigned: clients.acceptsRegistered, keys: ClientKeys(clients.keys),
+            usage: clients.usage == .required ? .required : .ifPresent, revocation: check,
+            pins: clients.pins.map(Set.init))
     }
 
     /// Reads the revocation lists, each with the path of its file. A stale one is no error: handshakes refuse the

@@ -36,7 +36,9 @@ struct StartupChecks {
                 let files = [(host.certificates, CertificateExpiry.Role.server)]
                 for (file, role) in files + host.authorities.map({ ($0, .authority) }) {
                     let certificates = try host.certificates(in: file, library)
-                    if role == .server { warnings += host.warnings(of: certificates) }
+                    warnings +=
+                        role == .server
+                        ? host.warnings(of: certificates) : host.warnings(ofAuthorities: certificates, in: file)
                     known += certificates.map {
                         CertificateExpiry($0, role: role, listener: listener.name, host: host.label)
                     }

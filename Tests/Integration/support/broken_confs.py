@@ -105,6 +105,7 @@ def make_files(directory, pki):
     put("phone.pem", phone.certificate.read_bytes())
     put("short.token", "secret\n")
     put("other-ca.pem", other.certificate.read_bytes())
+    put("rsa-ca.pem", pki.authority("broken-rsa", kind="RSA-2048").certificate.read_bytes())
     # At a date of its own, which the message has.
     pki.crl(directory / "stale.crl", pki.gms, start=-4000, end=(STALE_SINCE + 0.5 - time.time()) / 86_400)
     pki.crl(directory / "other.crl", other)
@@ -176,6 +177,12 @@ MISTAKES = {
     "a client's field beside the gateway's": (
         "    servers: [127.0.0.1:9001]\n",
         "    servers: [127.0.0.1:9001]\n    forwarded: [x-forwarded-for]\nforward_headers: [X-Forwarded-For]\n"),
+    "a kind of key without a list": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: rsa2048\n"),
+    "a kind of key as OpenSSL calls it": (
+        "      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: [prime256v1, RSA]\n"),
+    "no kind of key": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: []\n"),
+    "two smallest moduli": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: [rsa2048, rsa4096]\n"),
+    "a usage misspelt": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      usage: if_present\n"),
     "a route without an upstream": ("    require: device\n    upstream: images\n", "    require: device\n"),
     "a route to an upstream that is not there": ("upstream: images", "upstream: image"),
     "two routes for the same requests": (
@@ -328,5 +335,9 @@ DOUBTS = {
     "one device's share of everything": ("connections: 2048", "connections: 10"),
     "a list that is stale": ("crls: [gms-ca.crl]", "crls: [stale.crl]"),
     "an upstream that no route uses": ("    upstream: images\n", "    upstream: records\n"),
+    "a CA whose key is not accepted": (
+        "authorities: [gms-ca.pem]\n      crls: [gms-ca.crl]", "authorities: [gms-ca.pem, rsa-ca.pem]"),
+    "a CA of phones whose keys no listener accepts": (
+        "      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: [p384]\n"),
     "a CA that no listener trusts": ("authorities: [gms-ca.pem]\n      crls: [gms-ca.crl]", "authorities: [other-ca.pem]"),
 }

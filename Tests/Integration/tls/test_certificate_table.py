@@ -24,6 +24,7 @@ HANDSHAKE_FAILURE, BAD, UNSUPPORTED, REVOKED, EXPIRED, UNKNOWN, UNKNOWN_CA, REQU
 VERSIONS = ["1.2", "1.3"]
 REQUEST = b"GET /presented HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SERVER = CLIENT.replace("clientAuth", "serverAuth")
+KEYS = ["p256", "p384", "ed25519", "rsa3072"]
 UNKNOWN_CRITICAL = "1.2.3.4.5=critical,ASN1:NULL\n"
 
 
@@ -134,7 +135,9 @@ CASES = {
         "crl_stale", UNKNOWN, "there is no revocation list of an issuer in its chain", below_root(AUTHORITY)),
     "not-pinned": Case("certificate_not_pinned", BAD, "its key is not pinned", client(), at="pins"),
     "rsa-1024": Case("certificate_unsuitable", UNSUPPORTED, "EE certificate key too weak", client(kind="RSA-1024")),
-    "rsa-2048": Case("certificate_unsuitable", UNSUPPORTED, "EE certificate key too weak", client(kind="RSA-2048")),
+    "rsa-2048": Case(
+        "certificate_unsuitable", UNSUPPORTED,
+        "the certificate has the key RSA-2048, and `keys` accepts p256, p384, ed25519, rsa3072", client(kind="RSA-2048")),
     "sha-1": Case("certificate_unsuitable", UNSUPPORTED, "CA signature digest algorithm too weak", client(digest="sha1")),
     "unknown-critical-extension": Case(
         "certificate_unsuitable", UNSUPPORTED, "unhandled critical extension",
@@ -158,7 +161,7 @@ ADMITTED = {
     "name-that-is-not-excluded": constrained("excluded;DNS:example.net", "www.example.org"),
     "purpose-of-intermediate": below_root(with_purpose("clientAuth,serverAuth")),
     "unknown-extension": client(extensions=CLIENT + UNKNOWN_CRITICAL.replace("critical,", "")),
-    # As strong as P-256, all of them: 128 bits.
+    # Of the keys that the listeners accept.
     "p-384": client(kind="P-384"),
     "ed25519": client(kind="Ed25519"),
     "rsa-3072": client(kind="RSA-3072"),
@@ -192,12 +195,12 @@ class Table:
         authorities = [str(ca.certificate) for ca in (self.pki.gms, self.pki.root, self.fading)]
         self.gateway = Gateway(
             self.directory / f"gateway-{life}", self.pki, {"service": self.upstream.address}, policy="intermediate",
-            clients={"authorities": authorities, "crls": list(map(str, self.crls.values()))})
+            clients={"authorities": authorities, "crls": list(map(str, self.crls.values())), "keys": KEYS})
         main = self.gateway.conf["listeners"][0]
         self.listeners = {"lists": self.gateway}
         pins = [pin(self.pki, self.pki.phone("phone"))]
         for name, clients in [
-                ("no-lists", {"authorities": authorities}), ("pins", {"authorities": authorities, "pins": pins})]:
+                ("no-lists", {"authorities": authorities, "keys": KEYS}), ("pins", {"authorities": authorities, "pins": pins})]:
             holder, port = reserve_port()
             self.holders.append(holder)
             self.gateway.conf["listeners"].append({**main, "address": f"127.0.0.1:{port}", "clients": clients})
@@ -284,9 +287,8 @@ def test_an_invalid_certificate_is_refused_with_its_alert(table, pki, phone, nam
     assert len(upstream.connections) == connections, "the service was connected to"
 
 
-# With TLS 1.2 a client's curve must be among those that keys are agreed on (RFC 8422 section 5.1.1): P-384 is not.
-@pytest.mark.parametrize("name, version", [
-    (name, version) for name in ADMITTED for version in VERSIONS if (name, version) != ("p-384", "1.2")])
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ADMITTED)
 def test_a_certificate_just_within_the_limits_is_admitted(table, pki, name, version):
     presented, before = identity(pki, name), len(table.upstream.requests)
     maximum = getattr(ssl.TLSVersion, f"TLSv{version.replace('.', '_')}")
@@ -297,12 +299,12 @@ def test_a_certificate_just_within_the_limits_is_admitted(table, pki, name, vers
     assert [request.target for request in table.upstream.requests[before:]] == ["/presented"]
 
 
-def test_a_key_on_another_curve_than_tls_1_2_admits_is_refused(table, pki, phone):
+def test_a_key_on_another_curve_than_the_listener_admits_is_refused(table, pki, phone):
+    """It is not asked for, so the client presents none."""
     with NothingForwarded(table.gateway, table.upstream, phone):
-        output = s_client(
-            table.listeners["no-lists"], "-tls1_2", identity=identity(pki, "p-384"), send=REQUEST)
-        assert s_client_alert(output) == 47
-    assert_connection_refused(table.gateway, "handshake_failed")
+        output = s_client(table.listeners["pins"], "-tls1_2", identity=identity(pki, "ed25519"), send=REQUEST)
+        assert s_client_alert(output) == HANDSHAKE_FAILURE
+    assert_connection_refused(table.gateway, "certificate_required")
 
 
 def refusals(gateway, code):

@@ -52,7 +52,8 @@ def served(pki, tmp_path_factory):
         tmp_path_factory.mktemp("self-signed"), pki, {"service": upstream.address}, [*ROUTES, *FURTHER_ROUTES], apps=APPS)
     first, issued = listener(gateway, ["issued"])
     second, registered = listener(gateway, ["registered"], authorities=False)
-    gateway.conf["listeners"][0]["clients"]["accept"] = ["issued", "registered"]
+    # Our own side presents only keys that it is asked for.
+    gateway.conf["listeners"][0]["clients"].update(accept=["issued", "registered"], keys=["p256", "p384", "rsa3072"])
     with first, second:
         yield SimpleNamespace(
             gateway=gateway.start(), upstream=upstream, issued=issued, registered=registered, pki=pki)
