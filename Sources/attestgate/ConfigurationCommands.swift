@@ -18,7 +18,11 @@ struct Check: ParsableCommand {
             what was probably meant. It binds no addresses and connects to no database. A note says which default \
             that the file relies on was another one in an earlier version.
 
-            Exit status: 0 valid (warnings are possible), 1 invalid, 2 usage error.
+            With a client certificate, it prints for each listener and host whether a handshake would accept it, or \
+            the denial and the reason. The registry is not asked, so revoked devices do not show.
+
+            Exit status: 0 valid (warnings are possible), 1 invalid, 2 usage error. With a client certificate, 1 \
+            also if no listener or host accepts it, 2 also if its file cannot be read.
             """)
 
     @OptionGroup var file: ConfigurationFile
@@ -26,12 +30,32 @@ struct Check: ParsableCommand {
     @Option(help: "Check for a process with this role: \(Role.choices).")
     var role = Role.both
 
+    @Option(
+        help: ArgumentHelp(
+            "Also check this client certificate: a PEM file, with the certificates that its client sends with it.",
+            valueName: "FILE"), completion: .file())
+    var clientCertificate: String?
+
+    func validate() throws {
+        guard clientCertificate == nil || role.servesRequests else {
+            throw ValidationError("a process with the role \(role.rawValue) has no listeners for a client certificate")
+        }
+    }
+
     func run() throws {
         let blueprint = try file.load(for: role)
         try file.printWarnings(
             blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
         for note in blueprint.changedDefaults { print("note: \(note)") }
+        guard let clientCertificate else { return }
+        let trial: ClientCertificateTrial
+        do throws(StartupError) { trial = try ClientCertificateTrial(ofFile: clientCertificate, at: blueprint) } catch {
+            Failure.print(error.description)
+            throw ExitCode(2)
+        }
+        for verdict in trial.verdicts { print(verdict.text) }
+        if !trial.isAccepted { throw ExitCode.failure }
     }
 }
 

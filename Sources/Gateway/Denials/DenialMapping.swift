@@ -4,9 +4,9 @@ internal import HTTP
 internal import Registry
 internal import RequestProof
 internal import Server
-internal import TLS
+package import TLS
 internal import Upstream
-internal import Vocabulary
+package import Vocabulary
 
 // The errors of other modules, mapped to the denial table in this one file. The switches are exhaustive: a new error
 // does not compile until its meaning for clients is decided.
@@ -38,7 +38,7 @@ extension Denial {
         }
     }
 
-    private init(_ kind: ClientCertificateFault.Kind) {
+    package init(_ kind: ClientCertificateFault.Kind) {
         self =
             switch kind {
             case .missing: .certificateRequired

@@ -255,3 +255,57 @@ def test_check_warns_of_an_authority_none_of_whose_certificates_can_pass(check, 
     other = pki.authority("keys-for-servers", extensions=AUTHORITY + "extendedKeyUsage=serverAuth\n")
     done = check(authorities=[str(other.certificate)])
     assert "CN=keys-for-servers has key usages that exclude client certificates" in done.stderr
+
+
+def test_check_says_what_a_client_certificate_gets(check, pki, phone, made, authorities):
+    done = check("--client-certificate", phone.certificate)
+    key_id = pki.names(phone).key_id.hex()
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == [f"{check.place}: accepted (key id {key_id})"]
+
+    rsa = made("rsa2048", "rsa2048")
+    done = check("--client-certificate", rsa.certificate, authorities=[str(authorities["rsa2048"].certificate)])
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1:] == [
+        f"{check.place}: refused with certificate_unsuitable, alert unsupported_certificate: "
+        "the certificate has the key RSA-2048, and `keys` accepts p256"]
+    # One host is enough.
+    hosts = {"authorities": [str(authorities["rsa2048"].certificate)], "keys": ["rsa2048"]}
+    done = check("--client-certificate", rsa.certificate, hosts=hosts)
+    assert done.returncode == 0
+    first, second = done.stdout.splitlines()[1:]
+    assert first.startswith(f"{check.place}: refused with certificate_unknown_authority, alert unknown_ca: unable to get")
+    assert second == f"{check.place}, host localhost: accepted (its key is not on P-256, so it is of no device)"
+
+
+def test_check_needs_the_chain_that_a_client_sends(check, pki):
+    issuing = pki.authority("issuing", issuer=pki.root)
+    identity = pki.client("keys-of-issuing", issuer=issuing, above=[issuing.certificate])
+    root = [str(pki.root.certificate)]
+    assert check("--client-certificate", identity.certificate, authorities=root).returncode == 0
+    alone = pki.client("keys-of-issuing", issuer=issuing)
+    done = check("--client-certificate", alone.certificate, authorities=root)
+    assert done.returncode == 1 and "refused with certificate_unknown_authority" in done.stdout
+
+
+def test_check_knows_lists_pins_and_dates(check, pki, phone, tmp_path):
+    crl = pki.crl(tmp_path / "gms.crl", pki.gms, [(phone, "keyCompromise")])
+    pins = ["47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]
+    expired = pki.client("keys-expired", start=-30, end=-1)
+    for identity, settings, said in [
+        (phone, {"crls": [str(crl)]}, "certificate_revoked, alert certificate_revoked: revoked by the list of"),
+        (phone, {"pins": pins}, "certificate_not_pinned, alert bad_certificate: its key is not pinned"),
+        (expired, {}, "certificate_expired, alert certificate_expired: certificate has expired"),
+    ]:
+        done = check("--client-certificate", identity.certificate, **settings)
+        assert done.returncode == 1 and f": refused with {said}" in done.stdout, done.stdout
+
+
+def test_check_without_a_certificate_to_read_is_used_wrongly(check, tmp_path, pki, phone):
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    for arguments in [("--client-certificate", tmp_path / "none.pem"), ("--client-certificate", empty),
+                      ("--client-certificate", phone.key), ("--client-certificate",),
+                      ("--client-certificate", phone.certificate, "--role", "enrolment")]:
+        done = check(*arguments)
+        assert done.returncode == 2 and done.stderr, (arguments, done)
