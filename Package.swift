@@ -343,8 +343,8 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "Attestation", "Bytes", "Chance", "Cryptography", "DeviceSimulator", "EventLoop", "Gateway", "HTTP",
-                "Policy", "Registry", "RegistryMemory", "RequestProof", "Telemetry", "TestVectors", "TrustClient",
-                "Upstream", "Vocabulary",
+                "Policy", "Registry", "RegistryMemory", "RequestProof", "TLS", "Telemetry", "TestVectors",
+                "TrustClient", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(

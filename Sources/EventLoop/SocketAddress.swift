@@ -283,4 +283,7 @@ public struct AddressBlock: Hashable, Sendable {
         self.family = family
         self.prefix = prefix
     }
+
+    /// The bits of the address, or of the network: equal in all processes.
+    public var number: UInt64 { prefix }
 }

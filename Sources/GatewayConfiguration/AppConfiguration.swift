@@ -373,7 +373,7 @@ enum AppReferences {
             for host in listener["hosts"]?.elements ?? [] { checkAcceptance(of: host, lacking, reading) }
         }
         for route in root["routes"]?.elements ?? [] {
-            guard let require = level(of: route), require != .certificate else { continue }
+            guard let require = level(of: route), require >= .device else { continue }
             if !lacking.isEmpty {
                 refuse(require, of: route, lacking, reading)
             } else if !known.isEmpty {

@@ -199,7 +199,9 @@ extension Configuration {
         let administration = _administrationChoice.value.flatMap { $0?.configuration }
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
-        if let routes = _routes.value, _listeners.value != nil { HostReferences.check(routes, in: item, reading) }
+        if let routes = _routes.value, let listeners = _listeners.value {
+            HostReferences.check(routes, listeners, in: item, reading)
+        }
         if let routes = _routes.value, let limits = _limits.value {
             HeldContent.check(routes, limits, in: item, reading)
         }

@@ -14,7 +14,7 @@ public struct LimitsConfiguration: Equatable, ConfigurationSection {
     public var connectionsPerSource: Int?
     @Setting(
         .integer(1...1_000_000), unit: "connections", default: "100",
-        "The maximum number of open connections of one client certificate's key.")
+        "The maximum number of open connections of one client certificate's key, or address without one.")
     public var connectionsPerClient: Int
     @Setting(
         .integer(1...1_000_000), unit: "handshakes per worker", default: "1000",
@@ -46,9 +46,9 @@ public struct LimitsConfiguration: Equatable, ConfigurationSection {
     /// Counted per worker.
     @Setting(
         .integer(1...65_535), unit: "requests of one client", default: "1000",
-        "The maximum number of HTTP/2 requests in flight of one client certificate's key.")
+        "The maximum number of HTTP/2 requests in flight of one client certificate's key, or address without one.")
     public var streamsPerClient: Int
-    /// Counted per worker, by the certificate's key.
+    /// Counted per worker, by the certificate's key, or without a certificate by the address.
     @Setting(
         .integer(1...65_535), unit: "requests of one device", default: "512",
         "The maximum number of requests in flight of one device at one upstream.")
@@ -57,7 +57,7 @@ public struct LimitsConfiguration: Equatable, ConfigurationSection {
         .integer(0...1_000_000), unit: "tunnels per worker", default: "1000",
         "The maximum number of open WebSockets.")
     public var tunnels: Int
-    /// Counted by the certificate's key if no device is known.
+    /// Counted by the certificate's key if no device is known, or without a certificate by the address.
     @Setting(
         .integer(1...65_535), unit: "tunnels of one device", default: "4",
         "The maximum number of open WebSockets of one device.")

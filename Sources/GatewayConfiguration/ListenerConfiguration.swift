@@ -87,6 +87,8 @@ extension ListenerConfiguration {
 
     /// The client certificates that the gateway accepts.
     public struct Clients: Equatable, ConfigurationSection {
+        @Setting(.choice, default: Presence.standard, "Whether a client must present a certificate.")
+        public var require: Presence
         @Setting(
             .distinct(.choice, minimum: 1), default: "[issued]",
             "The accepted kinds of client certificate: issued by an authority, or self-signed by a registered device.")
@@ -127,7 +129,18 @@ extension ListenerConfiguration {
         public var acceptsRegistered: Bool { accept.contains(.registered) }
         /// The paths of PEM or DER files.
         public var revocationListsPaths: [String] { crls ?? [] }
+        /// Whether a client may come without a certificate.
+        public var areOptional: Bool { require == .optional }
         public var revocationPolicy: RevocationPolicy { writtenPolicy ?? (crls == nil ? .noLists : .requireFresh) }
+
+        /// Whether clients present certificates.
+        public enum Presence: String, CaseIterable, Sendable {
+            case always
+            /// A client may present none. A certificate that is presented and not accepted is refused.
+            case optional
+
+            static let standard = always.rawValue
+        }
 
         /// A kind of key. The number of an RSA kind is its smallest modulus in bits.
         public enum KeyKind: String, CaseIterable, Sendable {
@@ -283,16 +296,22 @@ extension ListenerConfiguration.Host {
 
 /// Rules between the hosts of listeners and the routes.
 enum HostReferences {
-    /// Warns of hosts and routes that do not fit together.
+    /// Refuses or warns of hosts and routes that do not fit together.
     ///
     /// A host without a route has a certificate and rules for nothing: mostly its name is misspelt. A route is served
     /// on every listener. A listener without the route's host applies its default rules.
     ///
     /// - Parameters:
     ///   - routes: the routes.
+    ///   - configured: the listeners.
     ///   - root: the settings as written, for the places of diagnostics.
     ///   - reading: the reading of the file.
-    static func check(_ routes: [RouteConfiguration], in root: Item, _ reading: Reading) {
+    static func check(
+        _ routes: [RouteConfiguration], _ configured: [ListenerConfiguration], in root: Item, _ reading: Reading
+    ) {
+        for (route, item) in zip(routes, root["routes"]?.elements ?? []) where route.require == .nothing {
+            checkOpenness(of: route, at: item, configured, reading)
+        }
         let served = Set(routes.map(\.host))
         let listeners = (root["listeners"]?.elements ?? []).map { (item: $0, names: names(of: $0)) }
         for listener in listeners {
@@ -313,6 +332,22 @@ enum HostReferences {
                 }
             }
         }
+    }
+
+    /// Refuses a route for clients without a certificate if every listener demands one for its host.
+    private static func checkOpenness(
+        of route: RouteConfiguration, at item: Item, _ listeners: [ListenerConfiguration], _ reading: Reading
+    ) {
+        let rules = listeners.map { listener in
+            listener.hosts.first { $0.names.contains(route.host) }?.clients ?? listener.clients
+        }
+        guard !rules.contains(where: \.areOptional) else { return }
+        reading.refuse(
+            item.place(of: "require"),
+            "`require: nothing` has no effect: every listener demands a certificate for the host "
+                + Printable.quoted(route.host),
+            expected: "`require: optional` among the `clients` of a listener or host that serves it",
+            suggestion: RouteConfiguration.Requirement.certificate.rawValue)
     }
 
     private static func names(of listener: Item) -> [Item] {

@@ -82,7 +82,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     static let section = Section("routes", of: Self.self)
 
     /// The configured apps whose devices are accepted: all, unless the route names its own. Unused where `require` is
-    /// `certificate`.
+    /// less than `device`.
     public private(set) var apps: [AppID] = []
 
     /// At least one method.
@@ -138,6 +138,8 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
 
     /// The required proof, weakest first. Each level includes the one before.
     public enum Requirement: String, CaseIterable, Sendable {
+        /// The client may have no certificate, where a listener does not demand one.
+        case nothing
         /// The client has a valid certificate.
         case certificate
         /// The certificate's key is bound to a registered device.
@@ -217,9 +219,10 @@ extension RouteConfiguration.Requirement: Comparable {
 
     private var rank: Int {
         switch self {
-        case .certificate: 0
-        case .device: 1
-        case .requestProof: 2
+        case .nothing: 0
+        case .certificate: 1
+        case .device: 2
+        case .requestProof: 3
         }
     }
 }

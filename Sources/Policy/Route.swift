@@ -12,7 +12,7 @@ public struct Route: Sendable {
     /// The percentage of devices on which the requirement is enforced: 0 to 100. Requests of the others are forwarded
     /// without an identity if only an observable denial is against them.
     public let enforcedPercent: Int
-    /// The apps whose devices are permitted. Irrelevant if a certificate is sufficient.
+    /// The apps whose devices are permitted. Irrelevant if no device is required.
     public let apps: AppSet
     /// Names of fields in lower case that a proof must cover, in addition to those of the protocol.
     public let components: [String]
@@ -82,12 +82,22 @@ public struct Route: Sendable {
 
 /// The requirement for forwarding a request. Each level includes the one before.
 public enum Requirement: Sendable {
+    /// Nothing: the client may have no certificate. One that it has is judged all the same.
+    case nothing
     /// A valid client certificate.
     case certificate
     /// A device whose binding includes the certificate's key. It is active and of an app that the route permits.
     case device
     /// A proof by the device's app for exactly this request, used for the first time.
     case requestProof
+
+    /// Whether a device is required.
+    public var includesDevice: Bool {
+        switch self {
+        case .nothing, .certificate: false
+        case .device, .requestProof: true
+        }
+    }
 }
 
 /// The time at which the content of a request with a proof is forwarded.

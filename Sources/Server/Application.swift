@@ -29,8 +29,8 @@ open class Application {
     /// Called when an admitted connection has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
-    /// Called when a TLS handshake is complete and the client's certificate verified, in this handshake or an earlier
-    /// one.
+    /// Called when a TLS handshake is complete and the client's certificate, if it has presented one, is verified, in
+    /// this handshake or an earlier one.
     open func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {}
 
     /// Returns whether the client of a completed handshake may have one more connection. If not, the connection ends.

@@ -322,21 +322,30 @@ extension ServerConnection {
     /// That host, if it is one of the listener's hosts; nil if the listener's own rules apply.
     public var servedHost: [UInt8]? { client?.serverName.flatMap { hosts?.hasHost($0.span) == true ? $0 : nil } }
 
-    /// The client's certificate, after the handshake. Nil without TLS.
+    /// The client's certificate, after the handshake. Nil if it has presented none, and without TLS.
     public var identity: ClientIdentity? { client?.identity }
 
-    /// The key of the client's certificate, for counting alone: each process seeds Swift's hashing differently. Nil
-    /// before the end of the handshake, and without TLS.
-    public var clientKey: Int? { identity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } }
+    /// The key of the client's certificate, or without a certificate its address, for counting alone: each process
+    /// seeds Swift's hashing differently. Nil before the end of the handshake, and without TLS.
+    public var clientKey: Int? {
+        guard let client else { return nil }
+        guard let identity = client.identity else { return peer.block.hashValue }
+        return identity.keyID?.hashValue ?? identity.thumbprint.hashValue
+    }
 
-    /// The holder of the connection: the client's key. It is the address while the key is unknown, or self-signed and
-    /// not yet recognized.
+    /// The holder of the connection: the client's key. It is the address while the key is unknown, if there is none,
+    /// or if it is self-signed and not yet recognized.
     var holder: Int { (recognitionEnd.nanoseconds == .max ? clientKey : nil) ?? peer.block.hashValue }
 
     /// The end of the client's certificate.
     var identityEnd: Instant? { client?.identityEnd }
     /// The time by which the application has to recognize a client with a self-signed certificate.
     var recognitionEnd: Instant { client?.recognitionEnd ?? Instant(nanoseconds: .max) }
+
+    /// Makes the client's next handshake a full one, in which it can present a certificate.
+    public func forgetSession() {
+        if case .tls(let stream) = transport { stream.forgetSession() }
+    }
 
     /// Records that the application knows the client of a self-signed certificate.
     public func recognize() { client?.recognitionEnd = Instant(nanoseconds: .max) }
@@ -380,7 +389,7 @@ extension ServerConnection {
         case .done:
             client = HandshakeResult(stream, since: accepted, now: loop.now)
             guard identity != nil || !demandsIdentity else {
-                // Cannot happen while certificates are required. If it did, the client must not pass.
+                // Cannot happen where certificates are required. If it did, the client must not pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
                 abort()
                 return false

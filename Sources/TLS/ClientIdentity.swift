@@ -52,6 +52,8 @@ public struct ClientAdmission: Sendable {
     public let keys: ClientKeys
     /// The treatment of issued certificates without extended key usage.
     let usage: UsageDemand
+    /// Whether a client may present no certificate. One that it presents is judged all the same.
+    let isOptional: Bool
     /// The check of revocation lists. Nil for none.
     let revocation: RevocationCheck?
     /// The accepted keys. Nil for any.
@@ -61,11 +63,12 @@ public struct ClientAdmission: Sendable {
 
     public init(
         selfSigned: Bool = false, keys: ClientKeys = .standard, usage: UsageDemand = .required,
-        revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil
+        isOptional: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil
     ) {
         self.selfSigned = selfSigned
         self.keys = keys
         self.usage = usage
+        self.isOptional = isOptional
         self.revocation = revocation
         self.pins = pins
     }

@@ -14,7 +14,7 @@ public final class ServerContext {
     public let names: [ServerName]
     /// The digest that binds sessions to the host, its certificate and its trust.
     private var sessionBinding: [UInt8] = []
-    /// Whether every client must present a certificate. If not, a layer above TLS authenticates clients.
+    /// Whether every client must present a certificate. If not, a layer above TLS decides about clients without one.
     public let demandsCertificates: Bool
     /// The rules for clients with certificates.
     public let admission: ClientAdmission
@@ -34,7 +34,8 @@ public final class ServerContext {
     ///     no
     ///     client certificate, and is never used for a listener of the gateway.
     ///   - admission: the rules for clients. If self-signed certificates are accepted, the client does not receive the
-    ///     authorities' names: otherwise a client with a self-signed certificate would present none.
+    ///     authorities' names: otherwise a client with a self-signed certificate would present none. If certificates
+    ///     are optional, they are requested all the same.
     ///   - kept: what identities keep of certificates for services.
     ///   - protocols: at least one, the preferred one first.
     ///   - staple: the OCSP response of the server certificate, sent while it is fresh.
@@ -53,7 +54,7 @@ public final class ServerContext {
         self.library = library
         self.sessions = sessions
         self.names = names
-        demandsCertificates = authorities != nil
+        demandsCertificates = authorities != nil && !admission.isOptional
         self.admission = admission
         encoder = CertificateEncoder(keeping: kept)
         self.protocols = protocols
@@ -63,7 +64,7 @@ public final class ServerContext {
         try TLSPolicy.checkServerCertificate(chain)
         try use(chain, key)
         if let authorities { try demandClientCertificates(from: authorities) }
-        // Sessions without a client's identity are never found again (SessionTable).
+        // Where certificates are demanded, sessions without an identity are never found again (SessionTable).
         try enableResumption(presenting: chain, trusting: authorities ?? [])
     }
 
@@ -121,7 +122,8 @@ public final class ServerContext {
         } else {
             SSL_CTX_set_client_CA_list(pointer, names)
         }
-        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        let demand = admission.isOptional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | demand, nil)
         SSL_CTX_set_verify_depth(pointer, 4)
         // The context is alive while a handshake runs: every TLSStream holds it.
         SSL_CTX_set_cert_verify_callback(pointer, verifyClientCertificate, Unmanaged.passUnretained(self).toOpaque())
@@ -218,8 +220,9 @@ extension ServerContext {
         // Each list is hashed separately: a certificate that one host presents may be one that another host trusts. The
         // names are included, because hosts that are otherwise equal may lead to different services. The rules for
         // certificates are included, so that sessions of those that are not accepted here are unknown. So is what
-        // identities keep of them for services, which older sessions may lack. Revocation lists and pins are not: they
-        // change often, and each resumption is checked against the current ones (`sessionWanted`).
+        // identities keep of them for services, which older sessions may lack. Whether certificates are optional is not:
+        // the table checks it. Revocation lists and pins are not: they change often, and each resumption is checked
+        // against the current ones (`sessionWanted`).
         let kinds: [UInt8] = [
             admission.selfSigned ? 1 : 0, encoder.kept.rawValue, admission.usage == .required ? 1 : 0,
         ]
@@ -294,9 +297,11 @@ private nonisolated func sessionWanted(
     // The table has counted the reference that OpenSSL takes over.
     copy?.pointee = 0
     guard let context = serverContext(of: connection),
-        let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length)))
+        let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length))),
+        let session = context.sessions.find(id, admitting: context.admission)
     else { return nil }
-    return context.sessions.find(id, admitting: context.admission)
+    if let connection { HandshakeRecord.of(connection)?.offeredSession = id }
+    return session
 }
 
 /// The choice of the host, when the ClientHello is complete and none of it has been evaluated: before version, session,

@@ -5,19 +5,45 @@ internal import Synchronization
 /// The sessions that clients may resume, in one table for all workers, because the kernel may give a client's next
 /// connection to another worker.
 ///
-/// Bounded: each shard drops its oldest session when it is full. OpenSSL checks a session's lifetime and its session id
-/// context, which binds it to the listener and its trust. The table declines a session whose certificate is expired,
-/// revoked or no longer pinned, or whose key is barred. The full handshake then refuses it with the exact alert.
+/// Bounded: each shard drops its oldest session when it is full. Sessions without an identity have places of their own:
+/// everybody can make them where certificates are optional, and they must not displace those of known clients.
+///
+/// OpenSSL checks a session's lifetime and its session id context, which binds it to the listener and its trust. The
+/// table declines a session whose certificate is expired, revoked or no longer pinned, or whose key is barred. The full
+/// handshake then refuses it with the exact alert. A session of a client without a certificate is found only where
+/// certificates are optional.
 public final class SessionTable: Sendable {
     private struct Shard {
         var sessions: [SessionID: Session] = [:]
-        /// The ids in the order of insertion, as a ring once the shard is full.
-        var order: [SessionID] = []
-        var oldest = 0
+        /// The order of sessions with an identity, and of those without.
+        var identified = InsertionOrder()
+        var anonymous = InsertionOrder()
+    }
+
+    /// The ids in the order of insertion, as a ring once it is full.
+    private struct InsertionOrder {
+        private var ids: [SessionID] = []
+        private var oldest = 0
+
+        /// Adds an id.
+        ///
+        /// - Returns: the oldest id, whose place it takes. Nil if there is another place.
+        mutating func add(_ id: SessionID, limit: Int) -> SessionID? {
+            guard ids.count >= limit else {
+                ids.append(id)
+                return nil
+            }
+            let last = ids[oldest]
+            ids[oldest] = id
+            oldest = (oldest + 1) % limit
+            return last
+        }
     }
 
     private let shards: [ShardBox]
     private let limitPerShard: Int
+    /// The sessions with an identity for each one without.
+    private static let identifiedPerAnonymous = 4
 
     private final class ShardBox: Sendable {
         let shard = Mutex(Shard())
@@ -25,8 +51,8 @@ public final class SessionTable: Sendable {
 
     /// Creates an empty table.
     ///
-    /// - Parameter limit: the maximum number of sessions. One takes about 1.5 KiB, and 6.5 KiB with TLS 1.2
-    ///   (`LeanSession`).
+    /// - Parameter limit: the maximum number of sessions with an identity; a quarter of it is for those without, in
+    ///   addition. One takes about 1.5 KiB, and 6.5 KiB with TLS 1.2 (`LeanSession`).
     public init(limit: Int) {
         shards = (0..<16).map { _ in ShardBox() }
         limitPerShard = max(1, limit / 16)
@@ -41,17 +67,21 @@ public final class SessionTable: Sendable {
     func insert(_ session: OpaquePointer) {
         let session = Session(owning: session)
         guard let id = session.id else { return }
-        let limit = limitPerShard
+        let isIdentified = ServerContext.identity(of: session.pointer) != nil
+        let limit = isIdentified ? limitPerShard : max(1, limitPerShard / Self.identifiedPerAnonymous)
         shards[id.shard(of: shards.count)].shard.withLock { shard in
             guard shard.sessions.updateValue(session, forKey: id) == nil else { return }
-            if shard.order.count < limit {
-                shard.order.append(id)
-            } else {
-                shard.sessions[shard.order[shard.oldest]] = nil
-                shard.order[shard.oldest] = id
-                shard.oldest = (shard.oldest + 1) % limit
-            }
+            let displaced =
+                isIdentified
+                ? shard.identified.add(id, limit: limit) : shard.anonymous.add(id, limit: limit)
+            if let displaced { shard.sessions[displaced] = nil }
         }
+    }
+
+    /// Removes a session, so that its client makes a full handshake.
+    func remove(_ id: SessionID) {
+        // The id stays in the order, whose turn then removes nothing.
+        _ = shards[id.shard(of: shards.count)].shard.withLock { $0.sessions.removeValue(forKey: id) }
     }
 
     /// Returns a session if its client is still admitted. A declined client gets the reason in the full handshake.
@@ -60,9 +90,12 @@ public final class SessionTable: Sendable {
     /// - Returns: the session with one more reference, which the caller takes over, or nil.
     func find(_ id: SessionID, admitting admission: ClientAdmission) -> OpaquePointer? {
         shards[id.shard(of: shards.count)].shard.withLock { shard in
-            guard let session = shard.sessions[id], let identity = ServerContext.identity(of: session.pointer),
-                admission.objection(to: identity, at: Int64(time(nil))) == nil
-            else { return nil }
+            guard let session = shard.sessions[id] else { return nil }
+            if let identity = ServerContext.identity(of: session.pointer) {
+                guard admission.objection(to: identity, at: Int64(time(nil))) == nil else { return nil }
+            } else {
+                guard admission.isOptional else { return nil }
+            }
             SSL_SESSION_up_ref(session.pointer)
             return session.pointer
         }
@@ -84,11 +117,7 @@ private final class Session: @unchecked Sendable {
         SSL_SESSION_free(pointer)
     }
 
-    var id: SessionID? {
-        var length: UInt32 = 0
-        guard let bytes = SSL_SESSION_get_id(pointer, &length) else { return nil }
-        return SessionID(UnsafeBufferPointer(start: bytes, count: Int(length)))
-    }
+    var id: SessionID? { SessionID(of: pointer) }
 }
 
 /// A session id: 32 bytes from OpenSSL's random generator.
@@ -103,6 +132,13 @@ struct SessionID: Hashable {
             raw.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
             raw.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
         )
+    }
+
+    /// Returns the id of a session, or nil if it has none that is looked up.
+    init?(of session: OpaquePointer?) {
+        var length: UInt32 = 0
+        guard let session, let bytes = SSL_SESSION_get_id(session, &length) else { return nil }
+        self.init(UnsafeBufferPointer(start: bytes, count: Int(length)))
     }
 
     static func == (left: SessionID, right: SessionID) -> Bool { left.words == right.words }

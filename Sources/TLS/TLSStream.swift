@@ -184,19 +184,32 @@ public final class TLSStream {
 
     /// The way in which the handshake recognised the client. Server side only, after the handshake.
     public var recognition: Recognition {
-        isResumed ? .session : record?.isChainKnown == true ? .knownChain : .verification
+        if isResumed { return .session }
+        guard clientIdentity != nil else { return .noCertificate }
+        return record?.isChainKnown == true ? .knownChain : .verification
     }
 
     /// The verified certificate of the client, from this handshake or from the resumed one. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
 
+    /// Removes the session of the connection, and the one that it resumed. The client's next handshake is then a full
+    /// one, in which it can present a certificate. Server side only.
+    public func forgetSession() {
+        guard let sessions = server?.sessions else { return }
+        for id in [record?.offeredSession, SessionID(of: SSL_get_session(pointer))] {
+            if let id { sessions.remove(id) }
+        }
+    }
+
     /// The ways to recognise a client, from the cheapest.
     public enum Recognition: Sendable {
         /// A resumed session.
         case session
+        /// No certificate was presented: it is optional, or not requested.
+        case noCertificate
         /// A certificate whose chain was verified for an earlier connection.
         case knownChain
-        /// A verified chain, or no certificate if none is requested.
+        /// A verified chain.
         case verification
     }
 
@@ -266,6 +279,8 @@ final class HandshakeRecord {
     var fault: ClientCertificateFault?
     /// Whether the client's chain had been verified before.
     var isChainKnown = false
+    /// The session that the client offered, if it was found.
+    var offeredSession: SessionID?
 
     private static let index = ag_ssl_get_ex_new_index(nil)
 

@@ -34,6 +34,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case misdirected
     case routeUnknown
     case methodRefused
+    case certificateAbsent
     // The device.
     case deviceUnknown
     case deviceRevoked
@@ -242,6 +243,11 @@ extension Denial {
             Row(
                 code: "method_refused", answer: .status(405), fault: .client, retry: .safe,
                 sentence: "The route does not allow this method.")
+        // The code of the handshake, so that a search finds both.
+        case .certificateAbsent:
+            Row(
+                code: "certificate_required", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "This route requires a client certificate: connect again and present one.")
         case .deviceUnknown:
             Row(
                 code: "device_unknown", answer: .status(401), fault: .client, retry: .safe,
@@ -375,7 +381,7 @@ extension Denial {
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
             .requestTimeout, .rateLimited, .webSocketVersion, .misdirected, .routeUnknown, .methodRefused,
-            .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable,
+            .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable,
             .overloaded, .internalError, .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit,
             .responseNotTaken:
             false
@@ -430,7 +436,8 @@ extension Denial {
             .proofInvalid, .counterReplayed, .counterLate:
             .unauthenticated
         // 403.
-        case .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused: .permissionDenied
+        case .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused:
+            .permissionDenied
         // 404 and 405. gRPC has no method except POST.
         case .routeUnknown, .methodRefused: .unimplemented
         // 408.

@@ -5,8 +5,9 @@ package enum Spelling {
 
     /// Names from other programs that differ too much from ours for a comparison of letters.
     private static let names = [
-        "warn": "warning", "http2": "h2", "http/2": "h2", "http/2.0": "h2", "secp256r1": "p256",
-        "prime256v1": "p256", "secp384r1": "p384", "secp521r1": "p521", "rsa": "rsa2048",
+        "warn": "warning", "http2": "h2", "http/2": "h2", "http/2.0": "h2", "none": "nothing", "public": "nothing",
+        "required": "always", "secp256r1": "p256", "prime256v1": "p256", "secp384r1": "p384", "secp521r1": "p521",
+        "rsa": "rsa2048",
     ]
 
     /// Returns the nearest candidate, if at most a third of its letters, and at least one, differ.

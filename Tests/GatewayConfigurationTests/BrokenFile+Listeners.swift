@@ -68,6 +68,17 @@ extension BrokenFile {
             "      accept: [registered]\n      crls: ▶[ca.crl]\n",
             "`crls` has no effect without `issued` in `accept`"),
         BrokenFile(
+            "an unknown demand for certificates",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      require: ▶optionally\n",
+            "`optionally` is not a known value",
+            suggestion: "optional"),
+        BrokenFile(
+            "a list of demands",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      require: ▶[always]\n",
+            "found a list"),
+        BrokenFile(
             "no kind of key",
             "      authorities: [ca.pem]\n", "      authorities: [ca.pem]\n      keys: ▶[]\n", "the list is empty"),
         BrokenFile(
@@ -118,6 +129,12 @@ extension BrokenFile {
             "      authorities: [ca.pem]\n",
             "      accept: [registered]\n      usage: ▶if-present\n",
             "`usage` has no effect without `issued` in `accept`"),
+        BrokenFile(
+            "nginx's name of the demand",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      ▶ssl_verify_client: optional\n",
+            "unknown key `ssl_verify_client`",
+            suggestion: "require"),
         BrokenFile(
             "an empty list of pins, which would let nobody in",
             "      authorities: [ca.pem]\n",

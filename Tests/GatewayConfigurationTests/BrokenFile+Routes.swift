@@ -4,6 +4,18 @@
 extension BrokenFile {
     static let routes = [
         BrokenFile(
+            "a route without a certificate where every listener demands one",
+            "require: certificate",
+            "require: ▶nothing",
+            "`require: nothing` has no effect: every listener demands a certificate for the host `localhost`",
+            suggestion: "certificate"),
+        BrokenFile(
+            "a level by another name",
+            "require: certificate",
+            "require: ▶none",
+            "`none` is not a known value",
+            suggestion: "nothing"),
+        BrokenFile(
             "a name in capitals",
             "name: records",
             "name: ▶Records",

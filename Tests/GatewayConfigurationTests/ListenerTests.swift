@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import GatewayConfiguration
@@ -34,14 +35,14 @@ struct ListenerClientsTests {
         #expect(stale.revocationPolicy == .acceptStale)
     }
 
-    @Test("keys are on P-256, and the usage is stated, unless the file says otherwise")
+    @Test("certificates are demanded, of P-256 keys and with a stated usage, unless the file says otherwise")
     func demands() throws {
         let authorities = "      authorities: [ca.pem]\n"
         let standard = try clients(authorities)
-        #expect(standard.keys == [.p256] && standard.usage == .required)
+        #expect(!standard.areOptional && standard.keys == [.p256] && standard.usage == .required)
         let other = try clients(
-            authorities + "      keys: [p256, ed25519, rsa2048]\n      usage: if-present\n")
-        #expect(other.keys == [.p256, .ed25519, .rsa2048] && other.usage == .ifPresent)
+            authorities + "      require: optional\n      keys: [p256, ed25519, rsa2048]\n      usage: if-present\n")
+        #expect(other.areOptional && other.keys == [.p256, .ed25519, .rsa2048] && other.usage == .ifPresent)
     }
 
     @Test("pins go with keys that are not P-256 if registered certificates, which are, are accepted")
@@ -87,6 +88,29 @@ struct ListenerHostsTests {
     /// - Parameter further: the text of the listeners.
     private func read(_ further: String = "") throws -> (configuration: Configuration, warnings: [Diagnostic]) {
         try Conf.read(Conf.valid(replacing: Self.authorities, by: Self.authorities + Self.hosts + further))
+    }
+
+    @Test("a route for clients without a certificate needs a listener or host that demands none for its host")
+    func openRoutes() throws {
+        let open = "require: nothing", optional = "authorities: [ca.pem], require: optional"
+        func check(_ listener: String, host: String) throws {
+            let hosts = "    hosts:\n      - names: [localhost]\n        tls: { certificate: a, key: b }\n"
+            let clients = "      \(listener)\n" + hosts + "        clients: { \(host) }\n"
+            let text = Conf.valid(replacing: Self.authorities, by: clients)
+                .replacingOccurrences(of: "require: certificate", with: open)
+            _ = try Conf.read(text)
+        }
+        try check("authorities: [ca.pem]", host: optional)
+        let error = try #require(throws: ConfigurationError.self) {
+            // The rules of the listener do not hold for its host.
+            try check("authorities: [ca.pem]\n      require: optional", host: "authorities: [ca.pem]")
+        }
+        #expect(error.diagnostics.map(\.suggestion) == ["certificate"])
+        #expect(error.diagnostics[0].message.contains("every listener demands a certificate for the host `localhost`"))
+        // Another listener suffices.
+        let second = Self.second.replacingOccurrences(of: "[ca.pem]", with: "[ca.pem], require: optional")
+        let text = Conf.valid(replacing: Self.authorities, by: Self.authorities + second)
+        _ = try Conf.read(text.replacingOccurrences(of: "require: certificate", with: open))
     }
 
     @Test("there are no virtual hosts by default")

@@ -100,6 +100,36 @@ struct ClientCertificateVerifierTests {
         #expect(names([.rsa(bits: 2048)], selfSigned: true) == "ecdsa_secp256r1_sha256:" + rsa)
     }
 
+    @Test("a session without an identity is found only where certificates are optional")
+    func sessions() throws {
+        let table = SessionTable(limit: 16)
+        let session = try #require(SSL_SESSION_new())
+        let bytes = [UInt8](1...32)
+        #expect(SSL_SESSION_set1_id(session, bytes, 32) == 1)
+        let id = try #require(bytes.withUnsafeBufferPointer(SessionID.init))
+        table.insert(session)
+        #expect(table.find(id, admitting: ClientAdmission()) == nil)
+        let found = table.find(id, admitting: ClientAdmission(isOptional: true))
+        #expect(found == session)
+        SSL_SESSION_free(found)
+        table.remove(id)
+        #expect(table.find(id, admitting: ClientAdmission(isOptional: true)) == nil)
+        #expect(table.count == 0)
+    }
+
+    @Test("sessions without an identity stay within places of their own")
+    func crowd() throws {
+        let table = SessionTable(limit: 16 * 8)
+        for number in 0..<1_000 {
+            let session = try #require(SSL_SESSION_new())
+            var bytes = [UInt8](repeating: 0, count: 32)
+            (bytes[0], bytes[1], bytes[24]) = (UInt8(number % 256), UInt8(number / 256), UInt8(number % 16))
+            #expect(SSL_SESSION_set1_id(session, bytes, 32) == 1)
+            table.insert(session)
+        }
+        #expect(table.count == 16 * 2)
+    }
+
     private func issuer(_ key: Key) throws -> CertificateIssuer {
         try CertificateIssuer.selfSigned(commonName: "authority", lifetime: 60, key: try key.make(library), library)
     }

@@ -83,7 +83,7 @@ package final class Enforcement {
         apps = try AdmittedApps(settings.apps, registry, library)
         coverages = routes.routes.map { Coverage(demanding: $0.components.compactMap { FieldComponent($0) }) }
         shares = try routes.routes.map { route throws(CryptographyError) in
-            guard route.requirement != .certificate, route.isObserved else { return nil }
+            guard route.requirement.includesDevice, route.isObserved else { return nil }
             return EnforcedShare(
                 try settings.secrets.shareKey(ofRoute: route.name, library), percent: route.enforcedPercent)
         }
@@ -142,7 +142,7 @@ package final class Enforcement {
     ///
     /// - Parameter waiting: Receives the token of a wait if the answer is `pending`; `registryAnswered` follows.
     func lookUp(_ key: KeyID?, for exchange: ForwardingExchange, waiting: inout UInt64?) -> DeviceLookup {
-        // Only P-256 keys can be bound.
+        // Only P-256 keys can be bound. A client without a certificate has none.
         guard let key else { return .unknown }
         var token: UInt64?
         let lookup = client.device(forBinding: key, token: enter(exchange, &token))

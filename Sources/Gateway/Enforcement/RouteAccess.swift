@@ -6,7 +6,7 @@ internal import Vocabulary
 /// The access of a client to a route by the registry's answer about its certificate's key: the first half of the
 /// decision, before any proof is read.
 enum RouteAccess {
-    /// Forwarded with its certificate alone, which is all that the route requires.
+    /// Forwarded with its certificate alone, or without one, which is all that the route requires.
     case certificate
     /// Forwarded as the device of the answer, of the app at this index of the configuration.
     case device(app: Int)
@@ -59,7 +59,7 @@ enum RouteAccess {
             self = .refused(
                 Refusal(.deviceUnknown, "the certificate is self-signed, and its key is not bound to a device"))
         case .unknown:
-            self = requirement == .certificate ? .certificate : .refused(Refusal(.deviceUnknown))
+            self = requirement.includesDevice ? .refused(Refusal(.deviceUnknown)) : .certificate
         case .found(let device):
             switch device.standing {
             case .deviceRevoked: self = .refused(Refusal(.deviceRevoked))
@@ -71,7 +71,7 @@ enum RouteAccess {
                     self = .refused(refusal)
                     return
                 }
-                guard requirement != .certificate else {
+                guard requirement.includesDevice else {
                     self = .certificate
                     return
                 }

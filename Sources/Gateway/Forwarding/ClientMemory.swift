@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import Registry
 internal import Server
+internal import TLS
 internal import Telemetry
 internal import Vocabulary
 
@@ -17,14 +18,19 @@ final class ClientMemory: ConnectionMemory {
     private(set) lazy var host: [UInt8]? = connection.servedHost
     /// The owner of the source's token bucket.
     private(set) lazy var source = connection.peer.block.hashValue
-    /// The id of the certificate's key; nil if that is not P-256.
+    /// The id of the certificate's key; nil if that is not P-256, or there is no certificate.
     let keyID: KeyID?
-    /// Whether only the registry can vouch for the certificate.
-    let isSelfSigned: Bool
-    /// The client for shares of upstreams.
+    /// The kind of the certificate. Only the registry can vouch for a self-signed one. Nil without a certificate.
+    let certificate: ClientIdentity.Kind?
+    /// The client for shares of upstreams and of tunnels.
     private(set) lazy var key = connection.clientKey ?? 0
     /// What the client calls itself, for tables of observed routes: of the connection's first request there.
     var version: String?
+    /// The client for balancing: of equal numbers in all processes. Its certificate's key, else its certificate, else
+    /// its address.
+    private(set) lazy var balanceKey: UInt64 =
+        keyID?.prefix ?? connection.identity?.thumbprint.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        ?? connection.peer.block.number
     /// The name in logs of the connection's device, which rarely changes.
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// The pseudonym of that device for the last upstream.
@@ -35,7 +41,7 @@ final class ClientMemory: ConnectionMemory {
         self.connection = connection
         // The handshake is complete, and the certificate does not change.
         keyID = connection.identity?.keyID
-        isSelfSigned = connection.identity?.kind == .selfSigned
+        certificate = connection.identity?.kind
     }
 
     /// Returns the connection's memory. A connection has the same application for all its life.

@@ -230,10 +230,10 @@ extension ForwardingExchange {
         }
     }
 
-    /// The key for balancing by device: the device, or without one its certificate.
+    /// The key for balancing by device: the device, or without one the client.
     private var balanceKey: UInt64 {
         let device = request.decision.requiresDevice ? request.decision.device : nil
-        return device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0
+        return device?.hardwareKey.prefix ?? client.balanceKey
     }
 
     /// Returns whether the request may be sent again. A proof is valid for one sending, whatever the method, unless

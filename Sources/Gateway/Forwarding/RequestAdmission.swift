@@ -11,14 +11,14 @@ extension ForwardingExchange {
     private typealias Step = RequestDecision.Step
 
     /// Whether only the registry can vouch for the client's certificate.
-    var isSelfSigned: Bool { client.isSelfSigned }
+    var isSelfSigned: Bool { client.certificate == .selfSigned }
 
     func begin(_ head: RequestHead) {
         let isServed = connection.serves(host: head.host.of(headBytes.readable))
         let introduced = isSelfSigned ? request.decision.introduced : nil
         let step = request.decision.begin(
-            head, headBytes.readable, isServed: isServed, listener: connection.listener, isSelfSigned: isSelfSigned,
-            gateway)
+            head, headBytes.readable, isServed: isServed, listener: connection.listener,
+            certificate: client.certificate, gateway)
         if let introduced, request.decision.isJudged { noteDevice(introduced) }
         if let route = request.decision.route, let idle = gateway.routes.routes[route].contentIdle, framing.hasContent {
             allowContentPauses(of: .milliseconds(idle))
@@ -298,7 +298,9 @@ extension ForwardingExchange {
         defer { letGoOfHead() }
         // Everybody can make a key and connect with it. Each unknown key must cost at least a handshake. What a client
         // has sent after a request for another protocol must never be read as another request.
-        let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
+        let isLast = denial == .deviceUnknown && isSelfSigned || denial == .certificateAbsent || isUpgradeAsked
+        // There is no other way to present a certificate than a new connection with a full handshake.
+        if denial == .certificateAbsent { connection.forgetSession() }
         guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
         let length = gateway.denials.contentLength(of: refusal)
         let isHead = head.method == .head

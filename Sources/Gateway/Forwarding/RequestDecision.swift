@@ -3,13 +3,14 @@ internal import EventLoop
 internal import HTTP
 internal import Policy
 internal import Registry
+internal import TLS
 internal import Vocabulary
 
 /// The decision about one request: its life from the head until it may be forwarded. A value without I/O: each step
 /// takes values and returns what to do next, and the exchange runs the steps and waits between them.
 ///
 ///     head ─> source ─> route ─> device ─> proof ─> place ─> content ─> counter ─> upstream
-///                         │         └─ certificate ───────┴──────────────────────────┘
+///                         │         └─ no more required ──┴──────────────────────────┘
 ///                         └─ challenge endpoint: device, then the gateway's own answer
 ///
 /// | step     | waits for                 | denials, in the order of the checks                                    |
@@ -17,6 +18,7 @@ internal import Vocabulary
 /// | source   |                           | rate_limited                                                           |
 /// | route    |                           | device_unknown (a stranger), misdirected, header_refused,              |
 /// |          |                           | route_unknown, method_refused, header_refused, request_malformed,      |
+/// |          |                           | certificate_required,                                                  |
 /// |          |                           | content_too_large, request_malformed, websocket_version                |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
 /// |          |                           | device_risky, os_outdated, app_refused, rate_limited                   |
@@ -66,7 +68,7 @@ struct RequestDecision: ~Copyable {
         case unknown
         /// A device vouches for a self-signed certificate; the route is not known yet.
         case introduced(DeviceSnapshot)
-        /// The certificate suffices. With its device, if the registry knows one.
+        /// The certificate suffices, or none is required. With its device, if the registry knows one.
         case certificate(DeviceSnapshot?)
         case device(DeviceSnapshot, app: Int)
         /// Its proof is valid. It has no place yet.
@@ -109,11 +111,12 @@ struct RequestDecision: ~Copyable {
     ///   - bytes: The bytes of `head`.
     ///   - isServed: Whether the connection may serve the request's host.
     ///   - listener: The listener of the connection.
-    ///   - isSelfSigned: Whether only the registry can vouch for the certificate.
+    ///   - certificate: The kind of the client's certificate. Nil if it has none, and the listener demands none.
     mutating func begin(
-        _ head: RequestHead, _ bytes: Span<UInt8>, isServed: Bool, listener: Int, isSelfSigned: Bool,
+        _ head: RequestHead, _ bytes: Span<UInt8>, isServed: Bool, listener: Int, certificate: ClientIdentity.Kind?,
         _ gateway: GatewayApplication
     ) -> Step {
+        let isSelfSigned = certificate == .selfSigned
         // A stranger must not learn which hosts, routes and methods exist.
         if isSelfSigned, case .unknown = sender {
             return gateway.enforcement == nil ? .refuse(Refusal(.deviceUnknown)) : .lookUp
@@ -124,6 +127,7 @@ struct RequestDecision: ~Copyable {
             return .refuse(Refusal(.misdirected, "Host has a port that is not the listener's"))
         }
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) {
+            guard certificate != nil else { return .refuse(Refusal(.certificateAbsent)) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
         // Before any work for the request, and before a counter is spent.
@@ -146,6 +150,7 @@ struct RequestDecision: ~Copyable {
                 return .refuse(Refusal(fault.kind, fault))
             }
             requirement = gateway.routes.routes[index].requirement
+            guard certificate != nil || requirement == .nothing else { return .refuse(Refusal(.certificateAbsent)) }
             if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
@@ -175,10 +180,10 @@ struct RequestDecision: ~Copyable {
     // MARK: - Device
 
     private mutating func identify(isSelfSigned: Bool, _ gateway: GatewayApplication) -> Step {
-        // Without a registry there are only routes for certificates, and TLS admits no client without one. A
-        // configuration that admits self-signed certificates has a registry.
+        // Without a registry no route requires a device. A configuration that admits self-signed certificates has a
+        // registry.
         guard gateway.enforcement != nil else {
-            precondition(requirement == .certificate, "a route requires devices, but there is no registry")
+            precondition(!requirement.includesDevice, "a route requires devices, but there is no registry")
             sender = .certificate(nil)
             return isSelfSigned ? .refuse(Refusal(.deviceUnknown)) : .takePlace
         }
@@ -212,7 +217,7 @@ struct RequestDecision: ~Copyable {
     ) -> Step {
         guard let enforcement = gateway.enforcement else { return .refuse(Refusal(.deviceUnknown)) }
         isJudged = true
-        let apps = requirement == .certificate ? .none : route.map { gateway.routes.routes[$0].apps } ?? .none
+        let apps = requirement.includesDevice ? route.map { gateway.routes.routes[$0].apps } ?? .none : .none
         let access = enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = access {
             if case .found(let device) = lookup { sender = .certificate(device) }
@@ -322,7 +327,7 @@ struct RequestDecision: ~Copyable {
     /// - Parameter key: The certificate's key.
     /// - Returns: What to do next. Nil if the request is refused.
     mutating func observe(_ refusal: Refusal, _ key: KeyID?, _ gateway: GatewayApplication, now: Instant) -> Step? {
-        guard refusal.denial.isObservable, requirement != .certificate, let route,
+        guard refusal.denial.isObservable, requirement.includesDevice, let route,
             let enforcement = gateway.enforcement, enforcement.isObserved(route),
             !enforcement.isEnforced(route, on: deviceOfCertificate, key)
         else { return nil }
@@ -353,7 +358,7 @@ struct RequestDecision: ~Copyable {
     // MARK: - What others need of it
 
     /// Whether the route requires a device. Ask this first: it is cheap, and most requests may need none.
-    var requiresDevice: Bool { requirement != .certificate }
+    var requiresDevice: Bool { requirement.includesDevice }
     /// Whether the route requires a proof. A request that takes a place, or is forwarded, then has one.
     var requiresProof: Bool { requirement == .requestProof }
 

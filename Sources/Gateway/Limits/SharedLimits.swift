@@ -15,7 +15,7 @@ package final class SharedLimits: Sendable {
     package init() {}
 }
 
-/// The limits of a client, which is a certificate's key.
+/// The limits of a client, which is a certificate's key, or without a certificate an address.
 package struct ClientLimits: Equatable, Sendable {
     /// Open connections, for all workers together.
     let connections: Int
@@ -33,7 +33,7 @@ package struct ClientLimits: Equatable, Sendable {
 
 /// The number of requests in flight per client in a worker, in total or per upstream, so that a client with many
 /// streams, none of which it reads, cannot use what others need. A client is a certificate's key, which belongs to
-/// one device at most.
+/// one device at most, or without a certificate an address.
 ///
 /// The table has a fixed size, because it is used with every request: clients with the same place share it.
 struct ClientShares {

@@ -31,6 +31,8 @@ package struct WorkerCounts: Sendable {
     private(set) var knownChains: UInt64 = 0
     /// Full handshakes with a verification.
     private(set) var verifiedChains: UInt64 = 0
+    /// Full handshakes of clients without a certificate.
+    private(set) var anonymousHandshakes: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
     /// Handshakes in which the client disconnected.
     private(set) var abandonedHandshakes: UInt64 = 0
@@ -68,7 +70,7 @@ package struct WorkerCounts: Sendable {
     static let decisions = Decision.allCases.count + 1
     static let failureKinds = UpstreamFailure.Kind.allCases.count
 
-    var fullHandshakes: UInt64 { knownChains + verifiedChains }
+    var fullHandshakes: UInt64 { knownChains + verifiedChains + anonymousHandshakes }
 
     // MARK: - Places
 
@@ -141,6 +143,7 @@ package struct WorkerCounts: Sendable {
         case .session: resumedHandshakes += 1
         case .knownChain: knownChains += 1
         case .verification: verifiedChains += 1
+        case .noCertificate: anonymousHandshakes += 1
         }
         if let time { handshake.record(nanoseconds: time.nanoseconds) }
     }

@@ -153,7 +153,8 @@ package struct WorkerFamilies {
         var chains = MetricFamily(
             .counter, "attestgate_client_chains_total",
             """
-            Completed full TLS handshakes: hit if the worker had already verified the client's chain, else miss.
+            Completed full TLS handshakes: hit if the worker had already verified the client's chain, none without \
+            a certificate, else miss.
             """)
         var generation = MetricFamily(
             .gauge, "attestgate_worker_generation", "The configuration generation that the worker serves.")
@@ -171,6 +172,7 @@ package struct WorkerFamilies {
             accepted.add(counts.fullHandshakes + counts.resumedHandshakes, ["worker": worker])
             chains.add(counts.knownChains, ["worker": worker, "cache": "hit"])
             chains.add(counts.verifiedChains, ["worker": worker, "cache": "miss"])
+            chains.add(counts.anonymousHandshakes, ["worker": worker, "cache": "none"])
             generation.add(snapshot.generation, ["worker": worker])
             retired.add(snapshot.retiredGenerations, ["worker": worker])
             lag.add(counts.loopLag, ["worker": worker])

@@ -24,7 +24,7 @@ extension ForwardingExchange {
     func takeTunnelPlace(_ upstream: Int) -> Refusal? {
         let place = TunnelPlace(
             holder: request.decision.deviceOfCertificate.map { .device($0.id) }
-                ?? .certificate(connection.identity?.keyID),
+                ?? .client(client.key),
             upstream: upstream)
         if let refusal = gateway.take(place) { return refusal }
         request.tunnelPlace = place

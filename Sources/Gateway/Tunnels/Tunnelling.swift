@@ -5,10 +5,11 @@ internal import Registry
 internal import Server
 internal import Vocabulary
 
-/// The holder of a tunnel: the device with any of its certificates, or without a device the certificate's key.
+/// The holder of a tunnel: the device with any of its certificates, or without a device the client.
 enum TunnelHolder: Hashable {
     case device(DeviceID)
-    case certificate(KeyID?)
+    /// `ServerConnection.clientKey`.
+    case client(Int)
 }
 
 /// The place of a tunnel, open or about to open. It counts against the limits of its holder, the worker and the
@@ -23,7 +24,7 @@ struct TunnelPlace {
 package struct TunnelLimits: Equatable, Sendable {
     /// Per worker.
     let worker: Int
-    /// Per device, or per certificate's key without a device, for all workers together.
+    /// Per device, or per client without a device, for all workers together.
     let device: Int
 
     package init(worker: Int, device: Int) {

@@ -20,6 +20,7 @@ enum ForeignNames {
         "clusters": ["upstreams"], "backends": ["upstreams"], "services": ["upstreams"],
         "service": ["upstream", "upstreams"],
         "endpoints": ["servers"], "targets": ["servers"], "hosts": ["servers"],
+        "ssl_verify_client": ["require"],
         "addresses": ["servers"], "auth": ["require"], "verify": ["require"], "allowed_methods": ["methods"],
         "ssl_certificate": ["certificate"], "crt": ["certificate"], "cert": ["certificate"],
         "cert_file": ["certificate"],

@@ -220,6 +220,7 @@ public struct Blueprint: Sendable {
 
     private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
         switch requirement {
+        case .nothing: .nothing
         case .certificate: .certificate
         case .device: .device
         case .requestProof: .requestProof

@@ -196,8 +196,8 @@ struct HostBlueprint: Sendable {
             }
         return ClientAdmission(
             selfSigned: clients.acceptsRegistered, keys: ClientKeys(clients.keys),
-            usage: clients.usage == .required ? .required : .ifPresent, revocation: check,
-            pins: clients.pins.map(Set.init))
+            usage: clients.usage == .required ? .required : .ifPresent, isOptional: clients.areOptional,
+            revocation: check, pins: clients.pins.map(Set.init))
     }
 
     /// Reads the revocation lists, each with the path of its file. A stale one is no error: handshakes refuse the

@@ -103,7 +103,7 @@ enum ProcessFamilies {
         var family = MetricFamily(
             .gauge, "attestgate_route_enforcement_ratio",
             "Share of devices on which what the route requires is enforced, 0 to 1; routes that require a device.")
-        for route in blueprint.routes where route.requirement != .certificate {
+        for route in blueprint.routes where route.requirement.includesDevice {
             family.add(decimal: Double(route.enforcedPercent) / 100, ["route": route.name])
         }
         return [family]

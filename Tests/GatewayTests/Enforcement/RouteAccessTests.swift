@@ -60,8 +60,9 @@ struct RouteAccessTests {
         #expect(code(.found(device(.deviceRevoked, isKeyListed: true)), requirement) == "device_revoked")
     }
 
-    @Test("an unknown key passes only where a certificate is enough")
+    @Test("an unknown key passes only where no device is required")
     func unknown() {
+        #expect(code(.unknown, .nothing) == "certificate")
         #expect(code(.unknown, .certificate) == "certificate")
         #expect(code(.unknown, .device) == "device_unknown")
         #expect(code(.unknown, .requestProof) == "device_unknown")
@@ -77,7 +78,7 @@ struct RouteAccessTests {
         #expect(code(.found(device(.deviceRevoked)), requirement, isSelfSigned: true) == "device_revoked")
         #expect(code(.found(device(.bindingEnded)), requirement, isSelfSigned: true) == "device_mismatch")
         #expect(code(.storeUnavailable, requirement, isSelfSigned: true) == "store_unavailable")
-        let allowed = requirement == .certificate ? "certificate" : "device of app 0"
+        let allowed = !requirement.includesDevice ? "certificate" : "device of app 0"
         #expect(code(.found(device()), requirement, isSelfSigned: true) == allowed)
     }
 
@@ -96,7 +97,7 @@ struct RouteAccessTests {
     func risky(_ requirement: Requirement) {
         #expect(code(.found(device(app: 1, risk: 6)), requirement) == "device_risky")
         #expect(code(.found(device(app: 1, risk: .max)), requirement, isSelfSigned: true) == "device_risky")
-        let allowed = requirement == .certificate ? "certificate" : "device of app 1"
+        let allowed = !requirement.includesDevice ? "certificate" : "device of app 1"
         for risk: UInt32? in [nil, 0, 5] { #expect(code(.found(device(app: 1, risk: risk)), requirement) == allowed) }
     }
 
@@ -110,7 +111,7 @@ struct RouteAccessTests {
 
     @Test("a device whose attestation states a system below the minimum is refused at every level", arguments: levels)
     func outdated(_ requirement: Requirement) throws {
-        let allowed = requirement == .certificate ? "certificate" : "device of app 0"
+        let allowed = !requirement.includesDevice ? "certificate" : "device of app 0"
         for absence in [AppExtensionPolicy.Absence.admitted, .refused] {
             let minimum = AppExtensionPolicy.MinimumSystem(try #require(SystemVersion("17.4")), absence: absence)
             for system in ["17.3.9", "17", "9.9"] {
@@ -143,5 +144,5 @@ struct RouteAccessTests {
         #expect(code(device(app: 7, system: "16"), .certificate) == "certificate")
     }
 
-    private static let levels: [Requirement] = [.certificate, .device, .requestProof]
+    private static let levels: [Requirement] = [.nothing, .certificate, .device, .requestProof]
 }

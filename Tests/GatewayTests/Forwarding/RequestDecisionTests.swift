@@ -5,6 +5,7 @@ import EventLoop
 import Policy
 import RegistryMemory
 import RequestProof
+import TLS
 import Telemetry
 import Testing
 import TrustClient
@@ -26,7 +27,8 @@ struct RequestDecisionTests {
     enum Fault: Int, CaseIterable, CustomTestStringConvertible {
         case source
         case stranger
-        case otherHost, otherPort, overridingField, hostUnknown, pathUnknown, method, fieldName, target, declaredLength
+        case otherHost, otherPort, overridingField, hostUnknown, pathUnknown, method, fieldName, target, anonymous
+        case declaredLength
         case webSocketMalformed, webSocketVersion
         case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
         case deviceRate
@@ -47,6 +49,7 @@ struct RequestDecisionTests {
             case .hostUnknown, .pathUnknown: .routeUnknown
             case .method: .methodRefused
             case .fieldName: .headerRefused
+            case .anonymous: .certificateAbsent
             case .declaredLength, .contentLength: .contentTooLarge
             case .target, .webSocketMalformed: .requestMalformed
             case .webSocketVersion: .webSocketVersion
@@ -93,7 +96,8 @@ struct RequestDecisionTests {
             switch self {
             case .otherHost, .otherPort, .hostUnknown: 0
             case .pathUnknown, .method, .declaredLength, .webSocketMalformed, .webSocketVersion: 1
-            case .storeSilent, .keyUnknown, .stranger, .revoked, .bindingEnded, .risky, .oldSystem, .otherEnvironment,
+            case .anonymous, .storeSilent, .keyUnknown, .stranger, .revoked, .bindingEnded, .risky, .oldSystem,
+                .otherEnvironment,
                 .otherApp:
                 2
             case .noProof, .malformedProof: 3
@@ -253,7 +257,7 @@ struct RequestDecisionTests {
     func challenge(_ platform: Platform) throws {
         let world = try World(platform)
         #expect(try world.challenge([]) == nil)
-        for fault in [Fault.stranger, .storeSilent, .revoked, .bindingEnded, .deviceRate] {
+        for fault in [Fault.stranger, .anonymous, .storeSilent, .revoked, .bindingEnded, .deviceRate] {
             #expect(try world.challenge([fault]) == fault.denial, "\(fault)")
         }
     }
@@ -412,8 +416,8 @@ private final class World {
         var decision = RequestDecision()
         func begun() -> RequestDecision.Step {
             decision.begin(
-                head, bytes.span, isServed: !faults.contains(.otherHost), listener: 0, isSelfSigned: isSelfSigned,
-                gateway)
+                head, bytes.span, isServed: !faults.contains(.otherHost), listener: 0,
+                certificate: faults.contains(.anonymous) ? nil : isSelfSigned ? .selfSigned : .issued, gateway)
         }
         func observe(_ refusal: Refusal) -> RequestDecision.Step? {
             decision.observe(refusal, certificateKey, gateway, now: now)
@@ -489,10 +493,10 @@ private final class World {
     ) -> Refusal? {
         if faults.contains(.upstreamBusy) { return Refusal(Denial(UpstreamFailure.requestLimit)) }
         if faults.contains(.deviceRequests) { return Refusal(.deviceRequestLimit) }
-        let holder = faults.contains(.tunnels) ? Fixture.bindingKey(8) : binding
+        let holder = faults.contains(.tunnels) ? 8 : 1
         guard faults.contains(.tunnels) || faults.contains(.deviceTunnels) else { return nil }
         // The first takes the only place.
-        let place = TunnelPlace(holder: .certificate(holder), upstream: 0)
+        let place = TunnelPlace(holder: .client(holder), upstream: 0)
         defer { gateway.give(place) }
         guard gateway.take(place) == nil else { return nil }
         return faults.contains(.tunnels) ? gateway.take(place) : Refusal(.deviceTunnelLimit)

@@ -52,12 +52,11 @@ struct SharedTunnelsTests {
         #expect(tunnels.holders == 0)
     }
 
-    @Test("each certificate key is a holder of its own")
+    @Test("each client without a device is a holder of its own")
     func certificates() throws {
         let tunnels = SharedCounts<TunnelHolder>()
-        let digests: [[UInt8]] = [1, 2].map { [UInt8](repeating: $0, count: 32) }
-        for digest in digests {
-            let holder = TunnelHolder.certificate(KeyID(digest: digest.span))
+        for client in [1, 2] {
+            let holder = TunnelHolder.client(client)
             #expect(tunnels.take(for: holder, limit: 1))
             #expect(!tunnels.take(for: holder, limit: 1))
         }

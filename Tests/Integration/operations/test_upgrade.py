@@ -169,11 +169,11 @@ def test_a_failed_upgrade_leaves_every_listener_with_the_old_process(start_attes
     program.unlink()
     program.symlink_to(BINARY)
     good = gateway.conf_path.read_text()
-    gateway.conf_path.write_text(good.replace('"require": "request-proof"', '"require": "nothing"'))
+    gateway.conf_path.write_text(good.replace('"require": "request-proof"', '"require": "faith"'))
     done = attestgate("upgrade", "--config", gateway.conf_path, "--socket", tmp_path / "admin.sock")
     gateway.conf_path.write_text(good)
-    assert done.returncode == 1 and re.search(r"not upgraded: .*:\d+:\d+: error: .*`nothing` is not a known value", done.stderr), done.stderr
-    assert has_logged(gateway, "`nothing` is not a known value")
+    assert done.returncode == 1 and re.search(r"not upgraded: .*:\d+:\d+: error: .*`faith` is not a known value", done.stderr), done.stderr
+    assert has_logged(gateway, "`faith` is not a known value")
     serves(process)
     # One whose secret is none, which is read when the registry is its own: this process has let go of it, and takes it back.
     secret = tmp_path / "secret"

@@ -177,6 +177,11 @@ MISTAKES = {
     "a client's field beside the gateway's": (
         "    servers: [127.0.0.1:9001]\n",
         "    servers: [127.0.0.1:9001]\n    forwarded: [x-forwarded-for]\nforward_headers: [X-Forwarded-For]\n"),
+    "a page for everybody that every listener keeps from them": ("    require: device\n", "    require: nothing\n"),
+    "an optional certificate as nginx calls it": (
+        "      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      ssl_verify_client: optional\n"),
+    "a demand misspelt": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      require: option\n"),
+    "a demand that is a yes": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      require: true\n"),
     "a kind of key without a list": ("      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: rsa2048\n"),
     "a kind of key as OpenSSL calls it": (
         "      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: [prime256v1, RSA]\n"),

@@ -66,7 +66,7 @@ class Gateway:
         routes = [{"require": "certificate", "upstream": first, **route} for route in routes or [
             {"name": "all", "host": "localhost", "path": "/"}]]
         registry = settings.pop("registry", {})
-        if registry or any(route["require"] != "certificate" for route in routes):
+        if registry or any(route["require"] not in ("nothing", "certificate") for route in routes):
             settings = {
                 "registry": {
                     **({} if "postgresql" in registry else {"path": str(self.directory / "registry.sqlite")}),
