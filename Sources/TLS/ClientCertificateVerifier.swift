@@ -177,7 +177,9 @@ extension ServerContext {
             X509_STORE_CTX_set_default(context, "ssl_client") == 1
         else { throw .fromQueue(doing: "verify a client certificate") }
         X509_STORE_CTX_set_depth(context, SSL_CTX_get_verify_depth(pointer))
-        return ClientCertificateVerifier.verify(context, admitting: admission, knowing: chains, library).map(\.identity)
+        return ClientCertificateVerifier.verify(
+            context, admitting: admission, knowing: chains, encoding: encoder, library
+        ).map(\.identity)
     }
 }
 

@@ -19,7 +19,7 @@ public final class ServerContext {
     /// The rules for clients with certificates.
     public let admission: ClientAdmission
     /// Makes what identities keep of certificates for services.
-    fileprivate let encoder: CertificateEncoder
+    let encoder: CertificateEncoder
     /// The offered protocols, the preferred one first.
     let protocols: [ApplicationProtocol]
     /// The OCSP response of the certificate, for clients that ask for it.
