@@ -110,7 +110,8 @@ extension BrokenFile {
             attested: "a window without a number",
             "window 64",
             "▶window",
-            "`window` is not a counter rule"),
+            "`window` is not a counter rule",
+            suggestion: "window 1024"),
         BrokenFile(
             attested: "a window of nothing",
             "window 64",
@@ -120,7 +121,8 @@ extension BrokenFile {
             attested: "a window wider than what is kept",
             "window 64",
             "▶window 1025",
-            "`window 1025` is out of range"),
+            "`window 1025` is out of range",
+            suggestion: "window 1024"),
         BrokenFile(
             attested: "a window as a mapping",
             "counter: window 64",
