@@ -205,7 +205,8 @@ let package = Package(
         .executableTarget(
             name: "attestgate-device",
             dependencies: [
-                "CCurl", "CommandUsage", "Cryptography", "DeviceSimulator", "Encoding", "RequestProof", "TrustClient", "Vocabulary",
+                "CCurl", "CommandUsage", "Cryptography", "DeviceSimulator", "Encoding", "RequestProof", "TrustClient",
+                "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings, linkerSettings: hardening),
@@ -222,14 +223,16 @@ let package = Package(
         .executableTarget(
             name: "attestgate-load",
             dependencies: [
-                "CommandUsage", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS", "Vocabulary",
+                "CommandUsage", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS",
+                "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-load", swiftSettings: settings, linkerSettings: hardening),
         .executableTarget(
             name: "attestgate-micro",
             dependencies: [
-                "Attestation", "Bytes", "CAllocations", "CNghttp2", "CommandUsage", "COpenSSL", "Challenges", "Cryptography",
+                "Attestation", "Bytes", "CAllocations", "CNghttp2", "CommandUsage", "COpenSSL", "Challenges",
+                "Cryptography",
                 "DeviceSimulator", "EventLoop", "HTTP", "Registry", "RegistrySQLite", "RequestProof", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -76,7 +76,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         .distinct(
             .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), minimum: 1),
         isIndependent: true,
-        "The routes below this path that require more at the same upstream, known to be told apart by it.")
+        "The routes below this path that require more at the same upstream, which distinguishes them as the gateway does.")
     var stricterBelow: [String]?
 
     static let section = Section("routes", of: Self.self)

@@ -381,7 +381,8 @@ extension Denial {
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
             .requestTimeout, .rateLimited, .webSocketVersion, .misdirected, .routeUnknown, .methodRefused,
-            .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable,
+            .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit,
+            .storeUnavailable,
             .overloaded, .internalError, .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit,
             .responseNotTaken:
             false

@@ -181,7 +181,8 @@ struct MentionsTests {
 
     @Test("of several mentions, the one in the section that uses the resource is shown")
     func severalMentions() throws {
-        let host = "    hosts:\n      - names: [other.example]\n"
+        let host =
+            "    hosts:\n      - names: [other.example]\n"
             + "        tls: { certificate: other.pem, key: server.key }\n        clients: { authorities: [ca.pem] }\n"
         let text = Conf.valid(replacing: "upstreams:\n", by: host + "upstreams:\n")
         let configuration = try Conf.read(text).configuration

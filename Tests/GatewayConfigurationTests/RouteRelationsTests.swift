@@ -43,7 +43,8 @@ struct RouteRelationsTests {
     private static func acknowledging(_ names: String) -> String {
         Conf.attested(
             replacing: "apps:\n  - id: ABCDE12345.org.example.app",
-            by: "  - { name: all, host: localhost, path: /, require: device, upstream: records, stricter_below: \(names) }\n"
+            by:
+                "  - { name: all, host: localhost, path: /, require: device, upstream: records, stricter_below: \(names) }\n"
                 + "apps:\n  - id: ABCDE12345.org.example.app")
     }
 
@@ -57,7 +58,8 @@ struct RouteRelationsTests {
         let misspelt = Conf.diagnostics(Self.acknowledging("[recrods]")).filter { $0.severity == .error }
         #expect(misspelt.map(\.suggestion) == ["records"])
         #expect(misspelt.map(\.line) == [19])
-        let text = Conf.valid(replacing: "    upstream: records\n", by: "    upstream: records\n    stricter_below: [a]\n")
+        let text = Conf.valid(
+            replacing: "    upstream: records\n", by: "    upstream: records\n    stricter_below: [a]\n")
         let vain = Conf.diagnostics(text)
         #expect(vain.map(\.expected) == ["no `stricter_below`: no route below requires more at the upstream `records`"])
     }

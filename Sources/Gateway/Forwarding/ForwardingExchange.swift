@@ -309,9 +309,10 @@ extension ForwardingExchange {
         var fields = ClientFields(forwarded: settings.names.contains(.forwarded) ? client.forwarded : nil)
         guard !settings.isForwardedAlone else { return fields }
         var others = ClientFields.Others(settings.names, address: client.address)
-        // A client without a certificate has no such field. One whose certificate does not fit was refused. Whoever has
-        // copied the key of a certificate must not look like its phone, so a denial withholds it.
-        if settings.certificate != .off, request.decision.observed == nil, let certificate = connection.identity?.fields {
+        // A client without a certificate has no such field. One whose certificate does not fit was refused. A copied
+        // key must not pass for its phone, so a request with a denial against it has none.
+        if settings.certificate != .off, request.decision.observed == nil, let certificate = connection.identity?.fields
+        {
             others.certificate = certificate.leaf
             if settings.certificate == .leafAndChain { others.chain = certificate.chain }
         }

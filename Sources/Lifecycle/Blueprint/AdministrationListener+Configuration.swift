@@ -20,7 +20,9 @@ extension AdministrationListener {
                             certificates: try PEMFile(tls.certificatePath, in: listener.place).bytes,
                             key: try PEMFile(key: tls.keyPath, in: listener.place).bytes,
                             policy: TLSPolicy(tls.policy),
-                            authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0, in: listener.place).bytes } })
+                            authorities: try tls.authoritiesPaths.map {
+                                try $0.map { try PEMFile($0, in: listener.place).bytes }
+                            })
                     }, level: AdministrationLevel(listener.level))
                 try made.check(try LibraryContext())
                 listeners.append(made)

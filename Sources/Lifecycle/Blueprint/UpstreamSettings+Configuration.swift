@@ -100,7 +100,10 @@ extension ClientContext.Settings {
         self.init(
             authorities: trusted,
             identity: try tls.identity.map {
-                (try PEMFile($0.certificatePath, in: tls.place).bytes, try PEMFile(key: $0.keyPath, in: tls.place).bytes)
+                (
+                    try PEMFile($0.certificatePath, in: tls.place).bytes,
+                    try PEMFile(key: $0.keyPath, in: tls.place).bytes
+                )
             }, policy: TLSPolicy(tls.policy))
         do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
             let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""

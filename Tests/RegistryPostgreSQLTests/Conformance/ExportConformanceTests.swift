@@ -186,7 +186,8 @@ struct ExportConformanceTests {
             device.bindings = []
             device.attestation = ExportedAttestation(
                 digest: Fixture.fingerprint(number, kind: 9), certificateKey: nil,
-                tag: number % 299 == 0 ? tag : [UInt8](repeating: 1, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])
+                tag: number % 299 == 0
+                    ? tag : [UInt8](repeating: 1, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])
             device.receipt = nil
             return .device(device)
         }
