@@ -76,7 +76,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         .distinct(
             .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), minimum: 1),
         isIndependent: true,
-        "The routes below this path that require more at the same upstream, which distinguishes them as the gateway does.")
+        "The routes below this path that require more, if the upstream is known to distinguish them.")
     var stricterBelow: [String]?
 
     static let section = Section("routes", of: Self.self)

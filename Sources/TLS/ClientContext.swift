@@ -92,7 +92,8 @@ public final class ClientContext {
         guard SSL_CTX_use_PrivateKey(pointer, identity.key.pointer) == 1, SSL_CTX_check_private_key(pointer) == 1 else {
             throw .fromQueue(
                 doing:
-                    "use the client key: it must be the key of \(leaf.subject), with which this certificate was requested"
+                    "use the client key: it must be the key of \(leaf.subject), "
+                    + "with which this certificate was requested"
             )
         }
     }

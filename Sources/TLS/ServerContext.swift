@@ -95,7 +95,8 @@ public final class ServerContext {
         guard SSL_CTX_use_PrivateKey(pointer, key.pointer) == 1, SSL_CTX_check_private_key(pointer) == 1 else {
             throw .fromQueue(
                 doing:
-                    "use the server key: it must be the key of \(leaf.subject), with which this certificate was requested"
+                    "use the server key: it must be the key of \(leaf.subject), "
+                    + "with which this certificate was requested"
             )
         }
     }

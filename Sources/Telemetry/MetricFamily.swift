@@ -107,6 +107,13 @@ public struct LatencyHistogram: Sendable {
         100_000_000, 200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000,
     ]
 
+    /// By the number of significant bits of a duration: the first bucket that can hold one. Recording then compares
+    /// with one or two bounds.
+    private static let firstBuckets: [Int] = (0...64).map { bits in
+        let least: Int64 = bits == 0 ? 0 : bits > 63 ? .max : 1 << Int64(bits - 1)
+        return bounds.firstIndex { least <= $0 } ?? bounds.count
+    }
+
     /// Stored inline, so that a copy for a scrape shares nothing with the worker that keeps recording.
     private var counts = InlineArray<18, UInt64>(repeating: 0)
     /// The sum of all durations in nanoseconds.
@@ -118,7 +125,7 @@ public struct LatencyHistogram: Sendable {
     ///
     /// - Parameter nanoseconds: A negative value, which only a faulty clock gives, counts as 0.
     public mutating func record(nanoseconds: Int64) {
-        var bucket = 0
+        var bucket = Self.firstBuckets[64 - max(0, nanoseconds).leadingZeroBitCount]
         while bucket < Self.bounds.count, nanoseconds > Self.bounds[bucket] { bucket += 1 }
         counts[bucket] += 1
         sum &+= max(0, nanoseconds)

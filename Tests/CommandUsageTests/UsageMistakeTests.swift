@@ -35,7 +35,7 @@ struct UsageMistakeTests {
     @Test(
         "what is unknown is named with what it probably means",
         arguments: [
-            ("checq", "Unknown command 'checq'. Did you mean 'check'?"),
+            ("chexk", "Unknown command 'chexk'. Did you mean 'check'?"),
             ("device lst", "Unknown command 'lst'. Did you mean 'list'?"),
             ("device banana", "Unknown command 'banana'."),
             ("check --confg a", "Unknown option '--confg'. Did you mean '--config'?"),
@@ -52,7 +52,7 @@ struct UsageMistakeTests {
     @Test(
         "what is known, a value, and what follows `--` is no mistake",
         arguments: [
-            "", "check", "check --config a", "check --config=a --resolve", "device list -n 3 checq", "help checq",
+            "", "check", "check --config a", "check --config=a --resolve", "device list -n 3 chexk", "help chexk",
             "device list -- --limt", "check extra", "--help", "--version",
         ])
     func known(line: String) {

@@ -195,9 +195,10 @@ final class ForwardingExchange: Exchange {
         var counted = request.timings
         if request.isTunnel { counted.total = nil }
         if request.isRefused, let scope = request.refusal?.excess?.scope { gateway.rateExceeded(scope) }
-        gateway.requestEnded(
-            request.decision.route, version, request.outcome, request.isRefused ? request.refusal?.denial : nil, counted
-        )
+        gateway.requestEnded(request.decision.route, version, request.outcome, status, counted)
+        if request.isRefused, let denial = request.refusal?.denial {
+            gateway.requestDenied(denial, request.decision.route, request.decision.deviceOfCertificate)
+        }
         if let route = request.decision.route, gateway.routes.routes[route].isObserved {
             gateway.observedRequestEnded(
                 route, request.decision.deviceOfCertificate, client.version ?? "",
@@ -468,6 +469,7 @@ extension ForwardingExchange {
     }
 
     func responseEnded() {
+        request.timings.upstreamEnd = connection.loop.now - request.phases.upstream
         request.isResponseEndDue = !sendEnd()
     }
 

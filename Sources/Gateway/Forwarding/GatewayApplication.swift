@@ -206,12 +206,28 @@ package final class GatewayApplication: Application {
 
     /// Counts a completed request.
     ///
-    /// - Parameter route: The index of its route; nil if there was none.
+    /// - Parameters:
+    ///   - route: The index of its route; nil if there was none.
+    ///   - status: The status of the response; 0 if there was none.
     func requestEnded(
-        _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
+        _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ status: UInt16, _ timings: RequestTimings
     ) {
         metrics.counts.requestEnded(
-            route: route.map { routePlaces[$0] } ?? 0, version, decision, denial, timings)
+            route: route.map { routePlaces[$0] } ?? 0, version, decision, status, timings)
+    }
+
+    /// Counts a denied request.
+    ///
+    /// - Parameters:
+    ///   - route: The index of its route; nil if there was none.
+    ///   - device: The device of its certificate, as far as known.
+    func requestDenied(_ denial: Denial, _ route: Int?, _ device: DeviceSnapshot?) {
+        var app = 0
+        if let device {
+            let id = enforcement?.apps.place(of: device.app).flatMap { enforcement?.apps[$0].id }
+            app = id.map { metrics.counts.placeOfApp(String(decoding: $0, as: UTF8.self)) } ?? 1
+        }
+        metrics.counts.requestDenied(denial, route: route.map { routePlaces[$0] } ?? 0, app: app)
     }
 
     /// Counts a completed request of a route that observes some devices.

@@ -11,6 +11,8 @@ struct RequestTimings: Equatable {
     var commit: TimeSpan?
     /// From the first byte to the upstream until the head of its response, or its failure.
     var upstream: TimeSpan?
+    /// From the first byte to the upstream until the end of its response.
+    var upstreamEnd: TimeSpan?
     /// From the complete head until the kernel has taken the last byte.
     var total: TimeSpan?
 }

@@ -11,8 +11,15 @@ internal import Vocabulary
 package struct WorkerCounts: Sendable {
     private(set) var routes = SeriesNames()
     private(set) var upstreams = SeriesNames()
+    private(set) var apps = SeriesNames()
     /// By the place of the route and the decision.
     private(set) var requests = [UInt64](repeating: 0, count: 2 * decisions)
+    /// Responses by the place of the route and the class of the status; the first column is for none.
+    private(set) var answers = [UInt64](repeating: 0, count: 2 * statusClasses)
+    /// Denied requests by the place of the route and the raw value of the denial.
+    private(set) var routeDenials = [UInt64](repeating: 0, count: 2 * Denial.allCases.count)
+    /// Denied requests by the place of the device's app and the raw value of the denial.
+    private(set) var appDenials = [UInt64](repeating: 0, count: 2 * Denial.allCases.count)
     /// Requests of routes that observe some devices, by the place of the route.
     private(set) var observed: [UInt64] = [0, 0]
     /// Of these, those that a denial is against, by the place of the route and the raw value of the denial.
@@ -59,18 +66,25 @@ package struct WorkerCounts: Sendable {
     private(set) var tunnelEnds = [UInt64](repeating: 0, count: TunnelEnd.allCases.count)
     /// Bytes sent through tunnels.
     private(set) var tunnelBytes: (toService: UInt64, toClient: UInt64) = (0, 0)
-    private(set) var total = LatencyHistogram()
+    /// Durations of complete requests by the place of the route.
+    private(set) var durations = [LatencyHistogram](repeating: LatencyHistogram(), count: 2)
     private(set) var handshake = LatencyHistogram()
     private(set) var verification = LatencyHistogram()
     private(set) var commit = LatencyHistogram()
     private(set) var upstream = LatencyHistogram()
+    private(set) var upstreamEnd = LatencyHistogram()
     private(set) var loopLag = LatencyHistogram()
 
     /// The number of columns of `requests`. The last is for requests without a decision, whose clients disconnected.
     static let decisions = Decision.allCases.count + 1
+    /// No response, then 1xx to 5xx.
+    static let statusClasses = 6
     static let failureKinds = UpstreamFailure.Kind.allCases.count
 
     var fullHandshakes: UInt64 { knownChains + verifiedChains + anonymousHandshakes }
+
+    /// Durations of all complete requests.
+    var total: LatencyHistogram { durations.reduce(into: LatencyHistogram()) { $0.add($1) } }
 
     // MARK: - Places
 
@@ -79,6 +93,16 @@ package struct WorkerCounts: Sendable {
         Self.grow(&requests, to: routes.names.count * Self.decisions)
         Self.grow(&observed, to: routes.names.count)
         Self.grow(&wouldDeny, to: routes.names.count * Denial.allCases.count)
+        Self.grow(&answers, to: routes.names.count * Self.statusClasses)
+        Self.grow(&routeDenials, to: routes.names.count * Denial.allCases.count)
+        durations += [LatencyHistogram](
+            repeating: LatencyHistogram(), count: max(0, routes.names.count - durations.count))
+        return place
+    }
+
+    mutating func placeOfApp(_ id: String) -> Int {
+        let place = apps.place(of: id)
+        Self.grow(&appDenials, to: apps.names.count * Denial.allCases.count)
         return place
     }
 
@@ -98,18 +122,43 @@ package struct WorkerCounts: Sendable {
 
     /// Counts a request.
     ///
-    /// - Parameter route: The place of the route. 0 if there is none.
+    /// - Parameters:
+    ///   - route: The place of the route. 0 if there is none.
+    ///   - status: The status of the response. 0 if there is none.
     mutating func requestEnded(
-        route: Int, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
+        route: Int, _ version: HTTPVersion, _ decision: Decision?, _ status: UInt16, _ timings: RequestTimings
     ) {
         requestsByVersion[Int(version.rawValue)] += 1
         let column = decision?.rawValue ?? Decision.allCases.count
         requests[route * Self.decisions + column] += 1
-        if let denial { denials[Int(denial.rawValue)] += 1 }
-        if let time = timings.total { total.record(nanoseconds: time.nanoseconds) }
+        answers[route * Self.statusClasses + Self.statusClass(status)] += 1
+        if let time = timings.total { durations[route].record(nanoseconds: time.nanoseconds) }
         if let time = timings.verification { verification.record(nanoseconds: time.nanoseconds) }
         if let time = timings.commit { commit.record(nanoseconds: time.nanoseconds) }
         if let time = timings.upstream { upstream.record(nanoseconds: time.nanoseconds) }
+        if let time = timings.upstreamEnd { upstreamEnd.record(nanoseconds: time.nanoseconds) }
+    }
+
+    private static func statusClass(_ status: UInt16) -> Int {
+        switch status {
+        case 200..<300: 2
+        case 300..<400: 3
+        case 400..<500: 4
+        case 500..<600: 5
+        case 100..<200: 1
+        default: 0
+        }
+    }
+
+    /// Counts a denied request.
+    ///
+    /// - Parameters:
+    ///   - route: The place of the route. 0 if there is none.
+    ///   - app: The place of the device's app. 0 if no device is known, 1 if its app is not configured.
+    mutating func requestDenied(_ denial: Denial, route: Int, app: Int) {
+        denials[Int(denial.rawValue)] += 1
+        routeDenials[route * Denial.allCases.count + Int(denial.rawValue)] += 1
+        appDenials[app * Denial.allCases.count + Int(denial.rawValue)] += 1
     }
 
     /// Counts a request of a route that observes some devices.

@@ -19,7 +19,10 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, observed, wouldDeny, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
+        [
+            requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, rateExcesses, withoutRoom,
+            proxyHeaders, handshakes, durations,
+        ]
             + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
 
@@ -39,6 +42,75 @@ package struct WorkerFamilies {
             }
         }
         return family
+    }
+
+    private var answers: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_responses_total",
+            "Completed requests, by route and class of the status; none: the client disconnected before a response.")
+        let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
+        let sums = sum(by: \.routes, columns: WorkerCounts.statusClasses) { counts, place, column in
+            counts.answers[place * WorkerCounts.statusClasses + column]
+        }
+        for (route, columns) in sums {
+            for (word, count) in zip(classes, columns) { family.add(count, ["route": route, "status": word]) }
+        }
+        return family
+    }
+
+    /// Routes without a request have no samples, because a histogram has many.
+    private var routeDurations: MetricFamily {
+        var family = MetricFamily(
+            .histogram, "attestgate_route_duration_seconds",
+            "Duration of requests from the complete head to the last byte of the response, by route.")
+        var sums: [String: LatencyHistogram] = [:]
+        for (_, snapshot) in workers {
+            for (name, histogram) in zip(snapshot.counts.routes.names, snapshot.counts.durations) {
+                sums[name, default: LatencyHistogram()].add(histogram)
+            }
+        }
+        for (route, histogram) in sums.sorted(by: { $0.key < $1.key })
+        where histogram.buckets.contains(where: { $0 > 0 }) {
+            family.add(histogram, ["route": route])
+        }
+        return family
+    }
+
+    private var routeDenials: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_route_denials_total", "Denied requests, by route and denial code.")
+        addDenials(by: \.routes, \.routeDenials) { family.add($2, ["route": $0, "code": $1]) }
+        return family
+    }
+
+    private var appDenials: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_app_denials_total",
+            "Denied requests, by app of the device and denial code; _none: no device is known.")
+        addDenials(by: \.apps, \.appDenials) { family.add($2, ["app": $0, "code": $1]) }
+        return family
+    }
+
+    /// Adds the sums of denials that occurred. The others have no samples, because names and codes are many.
+    private func addDenials(
+        by names: KeyPath<WorkerCounts, SeriesNames>, _ counts: KeyPath<WorkerCounts, [UInt64]>,
+        _ add: (_ name: String, _ code: String, _ count: UInt64) -> Void
+    ) {
+        let sums = sum(by: names, columns: Denial.allCases.count) { worker, place, column in
+            worker[keyPath: counts][place * Denial.allCases.count + column]
+        }
+        for (name, columns) in sums {
+            var codes: [(code: String, count: UInt64)] = []
+            for (denial, count) in zip(Denial.allCases, columns) where count > 0 {
+                let code = String(describing: denial.row.code)
+                if let place = codes.firstIndex(where: { $0.code == code }) {
+                    codes[place].count += count
+                } else {
+                    codes.append((code, count))
+                }
+            }
+            for (code, count) in codes { add(name, code, count) }
+        }
     }
 
     private var denials: MetricFamily {
@@ -132,7 +204,7 @@ package struct WorkerFamilies {
             "Duration of requests, in total and by phase.")
         let phases: [(String, KeyPath<WorkerCounts, LatencyHistogram>)] = [
             ("total", \.total), ("handshake", \.handshake), ("verification", \.verification), ("commit", \.commit),
-            ("upstream", \.upstream),
+            ("upstream", \.upstream), ("upstream_end", \.upstreamEnd),
         ]
         for (phase, path) in phases {
             var sum = LatencyHistogram()

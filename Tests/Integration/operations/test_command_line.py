@@ -76,7 +76,7 @@ def test_a_route_without_require_demands_the_most_and_so_needs_a_registry(check)
 
 BUILT = Path(BINARY).parent
 UNKNOWN = [
-    ("attestgate", "checq", "Error: Unknown command 'checq'. Did you mean 'check'?"),
+    ("attestgate", "chexk", "Error: Unknown command 'chexk'. Did you mean 'check'?"),
     ("attestgate", "device lst --config a", "Error: Unknown command 'lst'. Did you mean 'list'?"),
     ("attestgate", "check --confg a", "Error: Unknown option '--confg'. Did you mean '--config'?"),
     ("attestgate", "device list --config a --aftr=3", "Error: Unknown option '--aftr'. Did you mean '--after'?"),

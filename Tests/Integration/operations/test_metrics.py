@@ -71,6 +71,13 @@ def test_requests_are_counted_by_route_and_decision(counted, phone):
     assert more("attestgate_protocol_requests_total", protocol="HTTP/1.1") == 7
     assert more("attestgate_protocol_requests_total", protocol="HTTP/2") == 1
     assert more("attestgate_requests_total") == 8 == more("attestgate_worker_requests_total")
+    assert more("attestgate_responses_total") == 8
+    assert more("attestgate_responses_total", route="records", status="2xx") == 3
+    assert more("attestgate_responses_total", route="read-only", status="4xx") == 1
+    assert more("attestgate_route_denials_total", route="read-only", code="method_refused") == 1
+    assert more("attestgate_route_denials_total", route="_none", code="route_unknown") == 1
+    assert more("attestgate_app_denials_total", app="_none") == 2
+    assert more("attestgate_route_duration_seconds_count", route="records") == 3
     assert more("attestgate_denials_total", code="method_refused") == 1
     assert more("attestgate_denials_total", code="route_unknown") == 1
     assert more("attestgate_denials_total") == 2
@@ -78,8 +85,22 @@ def test_requests_are_counted_by_route_and_decision(counted, phone):
     assert more("attestgate_upstream_responses_total", upstream="service") == 4
     durations = "attestgate_request_duration_seconds_count"
     assert (more(durations, phase="total"), more(durations, phase="upstream")) == (8, 4)
+    assert more(durations, phase="upstream_end") == 4
     assert more("attestgate_request_duration_seconds_sum", phase="total") > 0
     assert more(durations, phase="handshake") == 2
+
+
+def test_refused_connections_and_requests_are_told_apart(counted, phone):
+    """The administration page counts both as refused, and both among all."""
+    before = scrape(counted)
+    with pytest.raises((OSError, IncompleteResponse)):
+        with Client(counted, None) as client:
+            client.exchange(get("/a"))
+    with Client(counted, phone, server_name=None) as client:
+        assert client.exchange(get("/a", host="example.org")).status == 404
+    more = Difference(before, scrape(counted))
+    assert more("attestgate_denials_total") == 2
+    assert more("attestgate_route_denials_total") == 1 == more("attestgate_app_denials_total")
 
 
 def test_a_client_that_leaves_before_the_decision_is_counted_as_such(counted, phone):

@@ -37,12 +37,11 @@ export function add(text, time) {
   for (const { labels, value } of series("attestgate_request_duration_seconds_bucket", { phase: "total" })) {
     buckets.set(labels.le, (buckets.get(labels.le) ?? 0) + value)
   }
-  // A refused handshake is a request that never came: it counts among all, as it counts among those refused.
-  const handshakes = series("attestgate_handshakes_total")
-    .filter(({ labels }) => !["full", "resumed", "abandoned"].includes(labels.result))
+  // A refused connection is a request that never came. It counts among all as it counts among those refused.
+  const refused = sum(series("attestgate_denials_total"))
+  const connections = refused - sum(series("attestgate_route_denials_total"))
   const sample = {
-    time, requests: sum(series("attestgate_requests_total")) + sum(handshakes),
-    refused: sum(series("attestgate_denials_total")),
+    time, requests: sum(series("attestgate_requests_total")) + connections, refused,
     denials: new Map(series("attestgate_denials_total").map(({ labels, value }) => [labels.code, value])),
     buckets: [...buckets].map(([bound, value]) => [bound === "+Inf" ? Infinity : Number(bound), value]).sort((a, b) => a[0] - b[0]),
     connections: sum(series("attestgate_connections")),
