@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth]
+    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -241,5 +241,13 @@ enum PostgreSQLSchema {
     private static let sixth = [
         "ALTER TABLE attestation ADD COLUMN key_listed BIGINT NOT NULL DEFAULT 0 CHECK (key_listed IN (0, 1))",
         "CREATE INDEX attestation_listed ON attestation (device) WHERE key_listed = 1",
+    ]
+
+    /// The day on which a device was last seen, in days since 1970-01-01 UTC. It has its own table, so that writing it
+    /// never waits for a counter.
+    private static let seventh = [
+        "CREATE TABLE device_seen (device BIGINT PRIMARY KEY REFERENCES device (id), day BIGINT NOT NULL)",
+        // By which a later certificate of a key is found.
+        "CREATE INDEX issued_certificate_binding ON issued_certificate (binding)",
     ]
 }

@@ -30,6 +30,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v8", migrate: addSystemVersion)
         migrator.registerMigration("v9", migrate: addPhones)
         migrator.registerMigration("v10", migrate: addListedKeys)
+        migrator.registerMigration("v11", migrate: addSeenDevices)
         return migrator
     }
 
@@ -246,6 +247,20 @@ enum SQLiteSchema {
             sql: """
                 ALTER TABLE attestation ADD COLUMN key_listed INTEGER NOT NULL DEFAULT 0 CHECK (key_listed IN (0, 1));
                 CREATE INDEX attestation_listed ON attestation (device) WHERE key_listed = 1;
+                """)
+    }
+
+    /// Adds the day on which a device was last seen. Rows of devices are hardly ever rewritten, so it has its own table.
+    private static func addSeenDevices(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE TABLE device_seen (
+                    device INTEGER PRIMARY KEY REFERENCES device (id),
+                    -- In days since 1970-01-01 UTC.
+                    day INTEGER NOT NULL
+                ) STRICT;
+                -- By which a later certificate of a key is found.
+                CREATE INDEX issued_certificate_binding ON issued_certificate (binding);
                 """)
     }
 

@@ -123,7 +123,13 @@ struct DeviceAdministrationTests {
             let served = try TestAdministration(in: directory)
             #expect(try pending().map(\.device) == ids.map(\.number))
             #expect(try administration.perform(.approve(.number(ids[1]))).document?.approvedAt != nil)
-            #expect(try served.ask("GET /devices?state=revoked").status == 400)
+            for query in [
+                "state=other", "app=a", "platform=linux", "subject=AAAA", "seen_before=2026-02-30", "seen_since=today",
+                "state=active&state=active", "seen_since=",
+            ] {
+                #expect(try served.ask("GET /devices?\(query)").status == 400, "\(query)")
+            }
+            #expect(try served.ask("GET /devices?state=revoked&seen_before=2026-11-27").status == 200)
             _ = try administration.perform(.revoke(.number(ids[1])))
             #expect(throws: DeviceAdministrationError.refused(AdministrationFault(.deviceRevoked))) {
                 _ = try administration.perform(.approve(.number(ids[1])))

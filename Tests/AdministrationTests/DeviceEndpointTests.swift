@@ -199,7 +199,7 @@ struct DeviceEndpointTests {
         let pattern =
             #"^\{"app_id":"[^"]+","approved_at":null,"bindings":\[\{"created_at":"[0-9T:-]+Z","ended_at":null,"#
             + #""ends_at":null,"key_id":"[^"]{44}"\}\],"#
-            + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","os_version":null,"phone":null,"#
+            + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","last_seen":null,"os_version":null,"phone":null,"#
             + #""platform":"ios","receipt":null,"#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
             + #""shown_extensions":\[\],"#

@@ -10,6 +10,7 @@ package final class MemoryContent {
     fileprivate var used: [SingleUseKind: [Fingerprint: Int64]] = [:]
     fileprivate var certificates: [CertificateSerial: ExportedCertificate] = [:]
     package var revokedSubjects: [Fingerprint: Int64] = [:]
+    fileprivate var seen: [DeviceID: Int64] = [:]
     package var barredKeys: [BarredKeyKind: [KeyID: Int64]] = [:]
     package var secretCheck: Fingerprint?
     /// Whether an import was started and has not succeeded.
@@ -127,7 +128,7 @@ package final class MemoryContent {
             id: id, identity: device.identity,
             state: device.revokedAt != nil ? .revoked : device.activatedAt == nil ? .pending : .active,
             registeredAt: device.registeredAt, approvedAt: device.approvedAt, revokedAt: device.revokedAt,
-            highestCounter: device.window.highest, subject: device.subject, shown: device.shown)
+            highestCounter: device.window.highest, subject: device.subject, shown: device.shown, lastSeen: seen[id])
     }
 
     fileprivate func details(_ id: DeviceID) -> DeviceDetails {
@@ -165,6 +166,7 @@ package final class MemoryContent {
         case .approve(let id, let time): self[id].approvedAt = time
         case .activate(let id, let time): self[id].activatedAt = time
         case .setSubject(let subject, let id): self[id].subject = subject
+        case .see(let devices): for id in devices.devices { seen[id] = max(devices.day, seen[id] ?? 0) }
         case .spend(_, let id, let window, let shown): (self[id].window, self[id].shown) = (window, shown)
         case .use(let item, let kind): used[kind, default: [:]][item.id] = item.expiresAt
         case .issue(let serial, let key, let notAfter):
@@ -233,6 +235,11 @@ package final class MemoryContent {
         case .listPending(let after, let limit):
             let pending = numbers.filter { device($0).state == .pending && $0.number > after?.number ?? 0 }
             return .devices(pending.prefix(max(0, limit)).map(device))
+        case .search(let search, let after, let limit):
+            let examined = page(after, DeviceSearch.examined)
+            let found = examined.map(device).filter(search.admits).prefix(max(0, limit))
+            return .found(
+                FoundDevices(Array(found), limit: limit, examined: examined.count, last: examined.last))
         case .show(let selector):
             if let id = number(of: selector) { return .device(details(id)) }
             if case .binding = selector { throw .bindingUnknown }

@@ -211,6 +211,7 @@ struct PostgreSQLFailureTests {
         // As the first version left them.
         _ = try place.execute(
             """
+            DROP TABLE device_seen; DROP INDEX issued_certificate_binding;
             DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
             ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
             ALTER TABLE attestation DROP COLUMN os_version; ALTER TABLE attestation DROP COLUMN security_level;

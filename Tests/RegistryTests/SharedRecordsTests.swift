@@ -36,6 +36,23 @@ struct SharedRecordsTests {
         }
     }
 
+    @Test("an active device is noted as seen once a day, by whatever worker, and one that is refused never")
+    func seen() throws {
+        for number in 1...3 { try insert(Int64(number)) }
+        #expect(isKnown(1) && records.takeSeen(9).isEmpty, "no day has begun")
+        records.begin(day: 20_000)
+        records.end([Fixture.bindingKey(3)])
+        for _ in 0..<3 { for number in 1...3 { #expect(isKnown(number)) } }
+        let (first, second) = (try #require(DeviceID(1)), try #require(DeviceID(2)))
+        #expect(records.takeSeen(9).sorted() == [first, second])
+        #expect(isKnown(1) && records.takeSeen(9).isEmpty)
+        records.begin(day: 20_001)
+        #expect(isKnown(2) && isKnown(1))
+        #expect(records.takeSeen(1) == [first])
+        records.giveBackSeen([first])
+        #expect(Set(records.takeSeen(9)) == [first, second])
+    }
+
     private func isKnown(_ device: Int) -> Bool {
         if case .found = records.look(up: Fixture.bindingKey(device), now: .now) { true } else { false }
     }

@@ -127,6 +127,8 @@ extension DeviceOperation {
             ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
         case .listPending(let after, let limit):
             ClientRequest(.get, "/devices?state=pending&after=\(after?.number ?? 0)&limit=\(limit)")
+        case .search(let search, let after, let limit):
+            ClientRequest(.get, "/devices?\(search.query)after=\(after?.number ?? 0)&limit=\(limit)")
         case .approve(let device): ClientRequest(.post, "/devices/\(device.segment)/approve")
         case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
         case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
@@ -137,7 +139,7 @@ extension DeviceOperation {
     /// Parses a running gateway's answer.
     func answer(_ content: [UInt8]) throws -> DeviceAnswer {
         switch self {
-        case .list, .listPending: .page(try JSONText.decode(DevicePage.self, from: content))
+        case .list, .listPending, .search: .page(try JSONText.decode(DevicePage.self, from: content))
         default: .device(try JSONText.decode(DeviceDocument.self, from: content))
         }
     }

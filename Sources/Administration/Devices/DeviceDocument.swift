@@ -19,6 +19,9 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let approvedAt: String?
     /// The time of revocation in RFC 3339, UTC. Null unless revoked.
     public let revokedAt: String?
+    /// The date of the last request for which the registry was asked about it, in UTC: `2026-11-27`. Null if there was
+    /// none, and from gateways that do not record it.
+    public let lastSeen: String?
     /// The highest accepted counter.
     public let counter: UInt32
     /// Base64 of the pseudonym of the person it was admitted for. Null if no token named one.
@@ -39,6 +42,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
+        case lastSeen = "last_seen"
         case approvedAt = "approved_at"
         case revokedAt = "revoked_at"
         case shownExtensions = "shown_extensions"
@@ -58,6 +62,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         registeredAt = InternetTime.text(of: device.registeredAt)
         approvedAt = device.approvedAt.map(InternetTime.text(of:))
         revokedAt = device.revokedAt.map(InternetTime.text(of:))
+        lastSeen = device.lastSeen.map(DeviceSearch.date)
         counter = device.highestCounter
         subject = device.subject.map { Base64.encode($0.bytes) }
         shownExtensions = device.shown.names
@@ -87,6 +92,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         // The synthesized encoder would omit null.
         try members.encode(approvedAt, forKey: .approvedAt)
         try members.encode(revokedAt, forKey: .revokedAt)
+        try members.encode(lastSeen, forKey: .lastSeen)
         try members.encode(counter, forKey: .counter)
         try members.encode(subject, forKey: .subject)
         try members.encode(shownExtensions, forKey: .shownExtensions)

@@ -27,7 +27,7 @@ enum DeviceEndpoints {
             }
         }
         return [
-            AdministrationEndpoint(.get, "/devices", query: ["after", "limit", "state"]) {
+            AdministrationEndpoint(.get, "/devices", query: ["after", "limit"] + DeviceSearch.members) {
                 request, reply throws(AdministrationFault) in
                 run(try list(request.query), request, reply)
             },
@@ -90,11 +90,13 @@ enum DeviceEndpoints {
             else { throw .badRequest("'limit' must be a number from 1 to \(DeviceOperation.largestPage).") }
             limit = number
         }
-        switch query["state"] {
-        case nil: return .list(after: after, limit: limit)
-        case "pending": return .listPending(after: after, limit: limit)
-        default: throw .badRequest("'state' must be 'pending' or absent.")
-        }
+        let search = try DeviceSearch(query: query)
+        guard search != DeviceSearch() else { return .list(after: after, limit: limit) }
+        // The page and older commands know how many devices follow.
+        var pending = DeviceSearch()
+        pending.state = .pending
+        return search == pending
+            ? .listPending(after: after, limit: limit) : .search(search, after: after, limit: limit)
     }
 }
 

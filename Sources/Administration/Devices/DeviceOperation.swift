@@ -13,6 +13,8 @@ public enum DeviceOperation: Equatable, Sendable {
     case list(after: DeviceID?, limit: Int)
     /// Lists a page of pending devices.
     case listPending(after: DeviceID?, limit: Int)
+    /// Lists a page of devices that meet conditions. It may be shorter than the limit although others follow.
+    case search(DeviceSearch, after: DeviceID?, limit: Int)
     case show(DeviceSelection)
     /// Permits a pending device to bind its first key.
     case approve(DeviceSelection)
@@ -30,7 +32,7 @@ public enum DeviceOperation: Equatable, Sendable {
         case .approve: "approve"
         case .revoke: "revoke"
         case .restore: "restore"
-        case .list, .listPending, .show: nil
+        case .list, .listPending, .search, .show: nil
         }
     }
 
@@ -81,6 +83,17 @@ extension DeviceOperation {
         case .listPending(let after, let limit):
             perform(.listPending(after: after, limit: limit + 1)) { result in
                 completion(result.flatMap { Self.page($0, limit: limit) })
+            }
+        case .search(let search, let after, let limit):
+            perform(.search(search, after: after, limit: limit)) { result in
+                completion(
+                    result.flatMap { reply in
+                        guard case .found(let found) = reply else { return .failure(.storeUnavailable) }
+                        return .success(
+                            .page(
+                                DevicePage(
+                                    devices: found.devices.map { DeviceDocument($0) }, next: found.next?.number)))
+                    })
             }
         case .approve(let selection): Self.change(selection, RegistryCommand.approve, perform, completion)
         case .show(let selection): Self.find(selection, perform) { completion($0.map { .device(DeviceDocument($0)) }) }

@@ -12,6 +12,10 @@ public enum RegistryCommand: Sendable {
     case list(after: DeviceID?, limit: Int)
     /// Return a page of pending devices, sorted by number.
     case listPending(after: DeviceID?, limit: Int)
+    /// Return a page of devices that meet conditions, sorted by number.
+    case search(DeviceSearch, after: DeviceID?, limit: Int)
+    /// Record the day on which devices were seen.
+    case noteSeen(SeenDevices)
     case show(DeviceSelector)
     /// Count a page of devices, sorted by number.
     case count(after: DeviceID?, limit: Int)
@@ -63,7 +67,8 @@ public enum RegistryCommand: Sendable {
         case .recordReceipt(let result): UpkeepRules.recordReceipt(result)
         case .markListedKeys(let search): ListedKeyRules.mark(search)
         case .releaseUnlistedKeys(let review): ListedKeyRules.release(review)
-        case .list, .listPending, .show, .count, .listRevokedCertificates, .receiptFigures, .export: nil
+        case .noteSeen(let seen): DeviceRules.noteSeen(seen)
+        case .list, .listPending, .search, .show, .count, .listRevokedCertificates, .receiptFigures, .export: nil
         }
     }
 }
@@ -72,6 +77,9 @@ public enum RegistryReply: Equatable, Sendable {
     /// The current state of the device.
     case device(DeviceDetails)
     case devices([Device])
+    case found(FoundDevices)
+    /// Devices were recorded as seen.
+    case noted
     case count(DeviceCount)
     case identity(StoreIdentity)
     case initialization(InitializationVerdict)

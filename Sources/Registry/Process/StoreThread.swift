@@ -47,6 +47,11 @@ final class StoreThread {
         case finishing
     }
 
+    /// The number of ticks since the start.
+    private var ticks = 0
+
+    /// The number of ticks between two writes of devices that were seen: 5 s.
+    private static let seenPause = 10
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// The interval of confirmation, of background work when idle, and of reopening after a failure.
     private static let interval = TimeSpan.milliseconds(500)
@@ -67,6 +72,7 @@ final class StoreThread {
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
             received: { [unowned self] in turn() })
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
+        shared.records.begin(day: WallClock.seconds / 86_400)
         store.start(on: loop, at: WallClock.seconds) { [unowned self] in apply($0) }
         withExtendedLifetime((receiver, timer)) { loop.run() }
         shared.health.end()
@@ -88,8 +94,11 @@ final class StoreThread {
                 RegistryAnswers(descriptor, loop: loop) { [unowned self] key, answer in store.find(key, answer: answer)
                 })
         case .release(let descriptor):
+            writeSeen()
             end = .due(asking: descriptor)
-        case .stop: end = .due(asking: nil)
+        case .stop:
+            writeSeen()
+            end = .due(asking: nil)
         }
     }
 
@@ -109,8 +118,25 @@ final class StoreThread {
 
     private func tick() {
         if case .finishing = end { return }
-        store.tick(at: WallClock.seconds)
+        let time = WallClock.seconds
+        shared.records.begin(day: time / 86_400)
+        store.tick(at: time)
+        ticks += 1
+        if ticks % Self.seenPause == 0 { writeSeen() }
         deliver()
+    }
+
+    /// Writes the devices that were seen since the last write, in one transaction.
+    private func writeSeen() {
+        guard !isReleased, store.isAvailable else { return }
+        let devices = shared.records.takeSeen(SeenDevices.limit)
+        guard !devices.isEmpty else { return }
+        let time = WallClock.seconds
+        unanswered += 1
+        store.perform(.noteSeen(SeenDevices(devices, day: time / 86_400)), at: time) { [unowned self] result in
+            unanswered -= 1
+            if case .failure = result { shared.records.giveBackSeen(devices) }
+        }
     }
 
     /// Closes the store when no request is left.

@@ -75,6 +75,11 @@ package enum DeviceRules {
         changing(device) { _, _ in [.restore(device, at: time)] }
     }
 
+    /// Records the day on which devices were seen. A later day stays.
+    static func noteSeen(_ seen: SeenDevices) -> Rule {
+        Rule(look: StoreLook()) { _ in StoreDecision([.see(seen)], reply: .noted) }
+    }
+
     /// Allows a pending device to bind its first key. An approved or active device does not change.
     static func approve(_ device: DeviceID, at time: Int64) -> Rule {
         changing(device) { details, _ throws(StoreError) in

@@ -249,6 +249,8 @@ package enum StoreWrite {
     case approve(DeviceID, at: Int64)
     case activate(DeviceID, at: Int64)
     case setSubject(Fingerprint, of: DeviceID)
+    /// Record the day on which devices were seen. A later day stays.
+    case see(SeenDevices)
     /// Spend a counter value, with the window and the extensions after it.
     case spend(UInt32, of: DeviceID, CounterWindow, ShownExtensions)
     /// Mark an unused value as used.

@@ -194,7 +194,7 @@ extension SQLReader {
     package static func details(of device: DeviceSelector) -> [SQLStatement] {
         let (number, argument) = number(of: device)
         return [
-            "SELECT \(SQLColumns.device) FROM \(SQLColumns.deviceTables) WHERE device.id = \(number)",
+            "SELECT \(SQLColumns.listed) FROM \(SQLColumns.listedTables) WHERE device.id = \(number)",
             "SELECT \(SQLColumns.binding) FROM binding WHERE device = \(number) ORDER BY created_at, key",
             """
             SELECT \(SQLColumns.attestation) FROM \(SQLColumns.attestationTables)
@@ -245,7 +245,7 @@ extension SQLReader {
     }
 
     private func device(_ row: Row) throws -> Device {
-        try row.device(highest: window(of: try row.device(0, "device"))?.highest)
+        try row.device(highest: window(of: try row.device(0, "device"))?.highest, isListed: true)
     }
 
     // MARK: - Operations that only read
@@ -258,6 +258,7 @@ extension SQLReader {
         case .list(let after, let limit): return .devices(try devices("", after, limit))
         case .listPending(let after, let limit):
             return .devices(try devices("AND activated_at IS NULL AND revoked_at IS NULL", after, limit))
+        case .search(let search, let after, let limit): return .found(try found(search, after, limit))
         case .show(let selector):
             if let details = try deviceDetails(rows(Self.details(of: selector))[...]) { return .device(details) }
             if case .binding = selector { throw StoreError.bindingUnknown }
@@ -273,10 +274,53 @@ extension SQLReader {
     private func devices(_ condition: String, _ after: DeviceID?, _ limit: Int) throws -> [Device] {
         try rows(
             """
-            SELECT \(SQLColumns.device) FROM \(SQLColumns.deviceTables)
+            SELECT \(SQLColumns.listed) FROM \(SQLColumns.listedTables)
             WHERE device.id > $1 \(condition) ORDER BY device.id LIMIT $2
             """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))]
         ).map { try device($0) }
+    }
+
+    /// Searches a page of the devices. The number of examined ones is limited, because no index has all conditions.
+    private func found(_ search: DeviceSearch, _ after: DeviceID?, _ limit: Int) throws -> FoundDevices {
+        let page: [SQLValue] = [.integer(after?.number ?? 0), .integer(Int64(DeviceSearch.examined))]
+        let examined = "(SELECT id FROM device WHERE id > $1 ORDER BY id LIMIT $2) AS examined"
+        let (conditions, values) = Self.conditions(of: search, first: 3)
+        let answers = try rows([
+            SQLStatement("SELECT count(*), max(examined.id) FROM \(examined)", page),
+            SQLStatement(
+                """
+                SELECT \(SQLColumns.listed) FROM \(examined) JOIN device ON device.id = examined.id
+                JOIN counter ON counter.device = device.id LEFT JOIN device_seen ON device_seen.device = device.id
+                WHERE \(conditions) ORDER BY device.id LIMIT $\(values.count + 3)
+                """, page + values + [.integer(Int64(max(0, limit)))]),
+        ])
+        guard let count = answers[0].first else { throw UnreadableRow(table: "device") }
+        return FoundDevices(
+            try answers[1].map { try device($0) }, limit: limit, examined: Int(try count.integer(0)),
+            last: try count.optionalInteger(1).flatMap(DeviceID.init))
+    }
+
+    /// Returns the conditions of a search, with parameters from a number on.
+    private static func conditions(of search: DeviceSearch, first: Int) -> (sql: String, values: [SQLValue]) {
+        var conditions = ["1 = 1"]
+        var values: [SQLValue] = []
+        func require(_ condition: (String) -> String, _ value: SQLValue?) {
+            guard let value else { return }
+            conditions.append(condition("$\(first + values.count)"))
+            values.append(value)
+        }
+        require({ "app = \($0)" }, search.app.map { .text($0.description) })
+        require({ "platform = \($0)" }, search.platform.map { .text($0.rawValue) })
+        require({ "subject = \($0)" }, search.subject.map { .bytes($0.bytes) })
+        require({ "(day IS NULL OR day < \($0))" }, search.seenBefore.map { .integer($0) })
+        require({ "day >= \($0)" }, search.seenSince.map { .integer($0) })
+        switch search.state {
+        case .pending: conditions.append("revoked_at IS NULL AND activated_at IS NULL")
+        case .active: conditions.append("revoked_at IS NULL AND activated_at IS NOT NULL")
+        case .revoked: conditions.append("revoked_at IS NOT NULL")
+        case nil: break
+        }
+        return (conditions.joined(separator: " AND "), values)
     }
 
     private func count(_ after: DeviceID?, _ limit: Int) throws -> DeviceCount {

@@ -116,6 +116,9 @@ package enum SQLColumns {
         device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
         approved_at, subject, shown_extensions
         """
+    /// The columns of a device for operators: its own, and the day on which it was last seen.
+    static let listed = "\(device), day"
+    static let listedTables = "\(deviceTables) LEFT JOIN device_seen ON device_seen.device = device.id"
     package static let deviceTables = "device JOIN counter ON counter.device = device.id"
     package static let binding = "key, device, created_at, ended_at, ends_at"
     static let attestation = "digest, certificate_key, content, risk_metric, os_version, tag, \(phone), key_listed"
@@ -149,15 +152,18 @@ extension SQLRow {
 
     /// Reads a device.
     ///
-    /// - Parameter highest: The highest counter value in memory, which may be ahead of the row.
-    func device(highest: UInt32?) throws -> Device {
+    /// - Parameters:
+    ///   - highest: The highest counter value in memory, which may be ahead of the row.
+    ///   - isListed: Whether the columns are those of `listed`.
+    func device(highest: UInt32?, isListed: Bool = false) throws -> Device {
         let revokedAt = try optionalInteger(7)
         return Device(
             id: try device(0, "device"), identity: try deviceIdentity(),
             state: revokedAt != nil ? .revoked : try optionalInteger(9) == nil ? .pending : .active,
             registeredAt: try integer(6), approvedAt: try optionalInteger(10), revokedAt: revokedAt,
             highestCounter: try highest ?? uint32(8, "counter"),
-            subject: try optionalBytes(11) == nil ? nil : fingerprint(11, "device"), shown: try shown(12))
+            subject: try optionalBytes(11) == nil ? nil : fingerprint(11, "device"), shown: try shown(12),
+            lastSeen: isListed ? try optionalInteger(13) : nil)
     }
 
     package func binding() throws -> Binding {

@@ -8,6 +8,20 @@ package enum SQLWrites {
         case counter
     }
 
+    private static func seeing(_ seen: SeenDevices) -> [SQLStatement] {
+        guard !seen.devices.isEmpty else { return [] }
+        // Two workers may have noted a device, but a statement must not change a row twice.
+        let devices = Set(seen.devices).sorted()
+        let rows = devices.indices.map { "($\(2 * $0 + 1), $\(2 * $0 + 2))" }.joined(separator: ", ")
+        return [
+            SQLStatement(
+                """
+                INSERT INTO device_seen (device, day) VALUES \(rows)
+                ON CONFLICT (device) DO UPDATE SET day = excluded.day WHERE device_seen.day < excluded.day
+                """, devices.flatMap { [.device($0), .integer(seen.day)] })
+        ]
+    }
+
     static func table(of kind: SingleUseKind) -> String { kind == .nonce ? "used_nonce" : "used_token" }
 
     /// Returns the statements of a write. A counter value is spent by the store itself.
@@ -47,6 +61,7 @@ package enum SQLWrites {
             [SQLStatement("UPDATE device SET activated_at = $1 WHERE id = $2", [.integer(time), .device(device)])]
         case .setSubject(let subject, let device):
             [SQLStatement("UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device)])]
+        case .see(let seen): seeing(seen)
         case .use(let item, let kind):
             [
                 SQLStatement(

@@ -23,6 +23,8 @@ public struct DeviceSnapshot: Sendable {
     public internal(set) var isKeyListed = false
     /// The index of the device's record at the look-up, as a hint.
     let slot: Int
+    /// The last day on which the device was noted as seen.
+    var seenDay: Int64 = 0
 }
 
 /// Whether a device may be served over a connection with the mTLS key of the look-up.

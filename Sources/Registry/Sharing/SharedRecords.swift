@@ -20,6 +20,8 @@ final class SharedRecords: Sendable {
         var riskMetric: UInt32?
         let systemVersion: SystemVersion?
         var isKeyListed: Bool
+        /// The last day on which the device was noted as seen, in days since 1970; 0 for none.
+        var seenDay: Int64 = 0
         /// The number of values that were spent here and whose outcome the store has not reported yet.
         var outstanding: Int
     }
@@ -51,7 +53,13 @@ final class SharedRecords: Sendable {
     private let records: InlineArray<16, Mutex<ClockCache<DeviceID, Record>>>
     private let keys: InlineArray<16, Mutex<Keys>>
     private let apps: AppNumbers
+    /// The present day in days since 1970-01-01 UTC, as the store's thread sets it. Workers read no clock for it.
+    private let today = Atomic<Int64>(0)
+    /// The devices that were seen today for the first time, and are not written yet.
+    private let seen = Mutex<[DeviceID]>([])
 
+    /// Limit of devices in `seen`. Others are noted with a later request.
+    private static let seenLimit = 65_536
     /// The time for which a key is remembered as unknown. A registration in this process removes it at once.
     private static let unknownLife = TimeSpan.seconds(1)
 
@@ -87,7 +95,10 @@ final class SharedRecords: Sendable {
         switch link {
         case .none: return .pending
         case .some(.none): return .unknown
-        case .some(.some(let link)): return snapshot(link, key).map { .found($0) } ?? .pending
+        case .some(.some(let link)):
+            guard let device = snapshot(link, key) else { return .pending }
+            noteSeen(device)
+            return .found(device)
         }
     }
 
@@ -110,7 +121,22 @@ final class SharedRecords: Sendable {
                 point: record.identity.point,
                 standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
                 shown: record.shown, riskMetric: record.riskMetric, systemVersion: record.systemVersion,
-                isKeyListed: record.isKeyListed, slot: slot)
+                isKeyListed: record.isKeyListed, slot: slot, seenDay: record.seenDay)
+        }
+    }
+
+    /// Notes that an active device was seen, once a day.
+    private func noteSeen(_ device: DeviceSnapshot) {
+        let today = today.load(ordering: .relaxed)
+        guard device.seenDay != today, case .active = device.standing else { return }
+        let isNoted = seen.withLock { seen in
+            guard seen.count < Self.seenLimit else { return false }
+            seen.append(device.id)
+            return true
+        }
+        guard isNoted else { return }
+        records[Self.shard(of: device.id)].withLock { records in
+            _ = records.update(device.id, hint: device.slot) { $0.seenDay = today }
         }
     }
 
@@ -133,6 +159,25 @@ final class SharedRecords: Sendable {
     }
 
     // MARK: - The store's thread
+
+    /// Sets the present day.
+    ///
+    /// - Parameter day: In days since 1970-01-01 UTC.
+    func begin(day: Int64) { today.store(day, ordering: .relaxed) }
+
+    /// Takes devices that were seen and are not written yet, at most `limit`.
+    func takeSeen(_ limit: Int) -> [DeviceID] {
+        seen.withLock { seen in
+            let taken = Array(seen.suffix(limit))
+            seen.removeLast(taken.count)
+            return taken
+        }
+    }
+
+    /// Returns devices that could not be written.
+    func giveBackSeen(_ devices: [DeviceID]) {
+        seen.withLock { $0 += devices.prefix(max(0, Self.seenLimit - $0.count)) }
+    }
 
     /// Records that the outcome of one accepted value is known.
     func complete(_ device: DeviceID) {

@@ -17,10 +17,14 @@ public struct Device: Equatable, Sendable {
     public let subject: Fingerprint?
     /// The app extensions that the attestation or any assertion has shown. Extensions are only added.
     public let shown: ShownExtensions
+    /// The last day on which the registry was asked about the device for a request, in days since 1970-01-01 UTC. Nil
+    /// if it never was.
+    public let lastSeen: Int64?
 
     package init(
         id: DeviceID, identity: DeviceIdentity, state: DeviceState, registeredAt: Int64, approvedAt: Int64?,
-        revokedAt: Int64?, highestCounter: UInt32, subject: Fingerprint?, shown: ShownExtensions
+        revokedAt: Int64?, highestCounter: UInt32, subject: Fingerprint?, shown: ShownExtensions,
+        lastSeen: Int64? = nil
     ) {
         self.id = id
         self.identity = identity
@@ -31,6 +35,7 @@ public struct Device: Equatable, Sendable {
         self.highestCounter = highestCounter
         self.subject = subject
         self.shown = shown
+        self.lastSeen = lastSeen
     }
 }
 

@@ -4,6 +4,7 @@ internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
 internal import Registry
+internal import Vocabulary
 
 struct DeviceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -81,8 +82,13 @@ private struct DeviceRestore: ParsableCommand {
 private struct DeviceList: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List devices by number.",
-        discussion:
-            "If there are more devices, the last line (with --json the member `next`) has the value for --after.")
+        discussion: """
+            Devices that meet all conditions. If there are more, the last line (with --json the member `next`) has the \
+            value for --after.
+
+            A device is seen when the registry is asked about it for a request: not by routes with `require: \
+            certificate`. Only the date is kept, in UTC.
+            """)
 
     @OptionGroup var access: DeviceAccess
 
@@ -92,23 +98,77 @@ private struct DeviceList: ParsableCommand {
     @Option(help: ArgumentHelp("The maximum number of devices, up to 10,000.", valueName: "N"))
     var limit = DeviceOperation.usualPage
 
-    @Flag(help: "Only attested devices without a certificate key.")
+    @Flag(help: "Only attested devices without a certificate key: --status pending.")
     var pending = false
+
+    @Option(help: ArgumentHelp("Only devices of this app.", valueName: "ID"))
+    var app: String?
+
+    @Option(help: ArgumentHelp("Only devices of this platform: \(Platform.names).", valueName: "PLATFORM"))
+    var platform: String?
+
+    @Option(help: ArgumentHelp("Only devices in this state: pending, active or revoked.", valueName: "STATE"))
+    var status: String?
+
+    @Option(
+        help: ArgumentHelp("Only devices of the person with this pseudonym, as in `device show`.", valueName: "BASE64"))
+    var subject: String?
+
+    @Option(help: ArgumentHelp("Only devices last seen before this date, or never.", valueName: "DATE"))
+    var seenBefore: String?
+
+    @Option(help: ArgumentHelp("Only devices seen on this date or later.", valueName: "DATE"))
+    var seenSince: String?
 
     func validate() throws {
         guard after >= 0 else { throw ValidationError("--after is a device number, or 0") }
         guard (1...10_000).contains(limit) else { throw ValidationError("--limit is between 1 and 10000") }
+        guard !pending || status == nil else { throw ValidationError("--pending and --status exclude each other") }
+        _ = try search()
+    }
+
+    private func search() throws -> DeviceSearch {
+        var search = DeviceSearch()
+        search.app = try Self.value(app, "--app", "an app id", AppID.init)
+        search.platform = try Self.value(
+            platform, "--platform", Platform.names, among: Platform.allCases.map(\.rawValue), Platform.init)
+        search.state = try Self.value(
+            status, "--status", "pending, active or revoked", among: ["pending", "active", "revoked"], DeviceState.init)
+        search.subject = try Self.value(
+            subject, "--subject", "a pseudonym in base64, as in `device show`", DeviceSearch.subject)
+        search.seenBefore = try Self.value(seenBefore, "--seen-before", "a date such as 2026-11-27", DeviceSearch.day)
+        search.seenSince = try Self.value(seenSince, "--seen-since", "a date such as 2026-11-27", DeviceSearch.day)
+        return search
+    }
+
+    /// Parses the value of an option.
+    ///
+    /// - Parameter names: The valid values, for a suggestion.
+    private static func value<Value>(
+        _ text: String?, _ option: String, _ expected: String, among names: [String] = [], _ parse: (String) -> Value?
+    ) throws -> Value? {
+        guard let text else { return nil }
+        if let value = parse(text) { return value }
+        let suggestion = Spelling.nearest(to: text, among: names).map { ". Did you mean '\($0)'?" } ?? ""
+        throw ValidationError("\(option) is \(expected)\(suggestion)")
     }
 
     func run() throws {
+        var search = try search()
+        if pending, search != DeviceSearch() { search.state = .pending }
         let administration = try access.administration()
         var devices: [DeviceDocument] = []
         var next: Int64? = after
         while let after = next, devices.count < limit {
             let size = min(limit - devices.count, DeviceOperation.largestPage)
             let operation: DeviceOperation =
-                pending
-                ? .listPending(after: DeviceID(after), limit: size) : .list(after: DeviceID(after), limit: size)
+                if pending, search == DeviceSearch() {
+                    .listPending(after: DeviceID(after), limit: size)
+                } else if search == DeviceSearch() {
+                    .list(after: DeviceID(after), limit: size)
+                } else {
+                    .search(search, after: DeviceID(after), limit: size)
+                }
             let answer = try administration.perform(operation)
             guard case .page(let page) = answer else { break }
             devices += page.devices
@@ -122,7 +182,7 @@ private struct DeviceList: ParsableCommand {
 /// Devices in text for people.
 enum DeviceListing {
     private static let titles = [
-        "DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED", "KEY ID",
+        "DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED", "LAST SEEN", "KEY ID",
     ]
 
     /// Returns a table of devices.
@@ -132,7 +192,7 @@ enum DeviceListing {
         let rows = devices.map { device in
             [
                 String(device.device), device.state, device.appID, device.platform, device.environment,
-                String(device.counter), device.registeredAt, device.keyID,
+                String(device.counter), device.registeredAt, device.lastSeen ?? "never", device.keyID,
             ]
         }
         let more = next.map { ["", "there are more: --after \($0)"] } ?? []
@@ -151,6 +211,7 @@ enum DeviceListing {
             ["platform", device.platform],
             ["environment", device.environment],
             ["registered", device.registeredAt],
+            ["last seen", device.lastSeen ?? "never"],
             ["counter", String(device.counter)],
         ]
         if let shown = device.shownExtensions, !shown.isEmpty { rows.append(["shows", shown.joined(separator: ", ")]) }

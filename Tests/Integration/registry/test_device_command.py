@@ -27,7 +27,7 @@ administration:
 """
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
-    "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone"}
+    "last_seen", "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone"}
 SPKI_LENGTH = 91
 
 
@@ -106,6 +106,20 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert device("restore", certificate.digest.hex()) == added
 
 
+def test_devices_are_listed_by_conditions(device, new_key):
+    devices = [add(device, new_key)["device"] for _ in range(3)]
+    device("revoke", str(devices[1]))
+
+    def listed(*options):
+        return [entry["device"] for entry in device("list", *options)["devices"]]
+    assert listed("--status", "active") == [devices[0], devices[2]]
+    assert listed("--status", "revoked", "--platform", "ios") == [devices[1]]
+    assert listed("--app", "ABCDE12345.org.example.app", "--limit", "2") == devices[:2]
+    assert listed("--app", "ABCDE12345.org.example.other") == listed("--platform", "android") == []
+    assert listed("--seen-since", "2020-01-01") == listed("--subject", "A" * 43 + "=") == []
+    assert listed("--seen-before", "2020-01-01", "--status", "active") == [devices[0], devices[2]]
+
+
 def test_a_pending_device_is_listed_and_approved(device, new_key, tmp_path):
     add(device, new_key)
     pending = add(device, new_key)
@@ -167,7 +181,8 @@ def test_a_long_list_comes_in_pages(device, conf, new_key):
     assert ([entry["device"] for entry in page["devices"]], page["next"]) == ([3], None)
     text = attestgate("device", "list", "--config", conf, "--limit", "2").stdout
     lines = text.splitlines()
-    assert lines[0].split() == ["DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED", "KEY", "ID"]
+    assert lines[0].split() == ["DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED",
+        "LAST", "SEEN", "KEY", "ID"]
     assert lines[1].split()[:3] == ["1", "active", APP]
     assert len({line.index("ios") for line in lines[1:3]}) == 1, "the columns are aligned"
     assert lines[-1] == "there are more: --after 2"
@@ -288,7 +303,9 @@ def test_the_file_is_readable_by_its_owner_alone(device, new_key, tmp_path):
 
 @pytest.mark.parametrize("arguments", [
     [], ["frobnicate"], ["list", "--config"], ["show"], ["show", "nonsense"], ["show", "0"], ["show", "-1"], ["revoke", "1", "2"],
-    ["list", "--limit", "0"], ["list", "--limit", "10001"], ["list", "--after=-1"], ["list", "--limit", "x"],
+    ["list", "--status", "actve"], ["list", "--platform", "linux"], ["list", "--app", "x"], ["list", "--subject", "x"],
+    ["list", "--seen-before", "27.11.2026"], ["list", "--seen-since", "2026-02-30"], ["list", "--seen-since", ""],
+    ["list", "--pending", "--status", "active"], ["list", "--limit", "0"], ["list", "--limit", "10001"], ["list", "--after=-1"], ["list", "--limit", "x"],
     ["add"], ["add", "--app-id", "x", "--public-key", "x", "--certificate-key", "x"],
     ["add", "--app-id", APP, "--public-key", "x"],
     ["add", "--app-id", APP, "--public-key", "x", "--certificate-key", "x", "--platform", "iOS"],

@@ -4,9 +4,11 @@ import base64
 import json
 import os
 import stat
+from datetime import datetime, timezone
 
 from support.denials import assert_denied
 from support.pki import attestgate
+from support.waiting import eventually
 
 
 def test_a_revoked_device_is_refused_at_every_level_and_restored_by_an_operator(start_attested):
@@ -54,6 +56,29 @@ def test_a_device_shows_its_used_counters(start_attested):
             assert client.exchange(phone.request(path="/a")).status == 200
     shown = json.loads(gateway.device_command("show", str(phone.number), "--json"))
     assert (shown["counter"], shown["state"], shown["app_id"]) == (3, "active", phone.app)
+
+
+def test_a_device_shows_the_day_of_its_last_request(start_attested):
+    attested = start_attested()
+    gateway, phone = attested.gateway, attested.phone
+
+    def seen():
+        return json.loads(gateway.device_command("show", str(phone.number), "--json"))["last_seen"]
+
+    def today():
+        return datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    begin = today()
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a")).status == 200
+    eventually(lambda: seen() is not None, "the day to be written")
+    assert begin <= seen() <= today()
+    # What was seen last is written at the stop.
+    other = attested.new_phone()
+    with other.connect() as client:
+        assert client.exchange(other.request(path="/a")).status == 200
+    gateway.halt()
+    listed = json.loads(gateway.device_command("list", "--seen-since", begin, "--json"))["devices"]
+    assert {phone.number, other.number} <= {device["device"] for device in listed}
 
 
 def test_a_device_is_registered_once(start_attested):

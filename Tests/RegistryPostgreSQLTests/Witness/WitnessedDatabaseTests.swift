@@ -44,7 +44,7 @@ struct WitnessedDatabaseTests {
         _ = try place.execute(
             """
             DELETE FROM receipt; DELETE FROM issued_certificate; DELETE FROM attestation; DELETE FROM change; DELETE FROM feed;
-            DELETE FROM binding; DELETE FROM counter; DELETE FROM device;
+            DELETE FROM binding; DELETE FROM counter; DELETE FROM device_seen; DELETE FROM device;
             INSERT INTO device OVERRIDING SYSTEM VALUE SELECT * FROM kept.device;
             INSERT INTO counter SELECT * FROM kept.counter; INSERT INTO binding SELECT * FROM kept.binding;
             INSERT INTO feed SELECT * FROM kept.feed; INSERT INTO change SELECT * FROM kept.change
