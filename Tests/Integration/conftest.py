@@ -145,8 +145,10 @@ def every_metric(start_attested, pki, tmp_path):
     gateway.conf["routes"][0]["enforce"] = "observe"
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    # Some have samples only once something occurred.
     with attested.phone.connect() as client:
         assert client.exchange(get("/")).status == 200
+        assert client.exchange(get("/location/1")).status == 401
     return scrape(gateway)
 
 

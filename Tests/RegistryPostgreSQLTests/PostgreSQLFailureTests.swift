@@ -230,7 +230,7 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "6")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "7")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM attested_serial").text(0, 0) == "0")

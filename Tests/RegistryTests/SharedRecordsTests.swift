@@ -38,7 +38,16 @@ struct SharedRecordsTests {
 
     @Test("an active device is noted as seen once a day, by whatever worker, and one that is refused never")
     func seen() throws {
-        for number in 1...3 { try insert(Int64(number)) }
+        let records = SharedRecords(limit: 1_600, apps: AppNumbers())
+        for number in 1...3 {
+            let found = FoundDevice(
+                id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: false,
+                isBound: true, window: CounterWindow(), shown: [])
+            records.insert(found, key: Fixture.bindingKey(number))
+        }
+        func isKnown(_ device: Int) -> Bool {
+            if case .found = records.look(up: Fixture.bindingKey(device), now: .now) { true } else { false }
+        }
         #expect(isKnown(1) && records.takeSeen(9).isEmpty, "no day has begun")
         records.begin(day: 20_000)
         records.end([Fixture.bindingKey(3)])

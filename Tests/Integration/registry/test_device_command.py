@@ -303,7 +303,7 @@ def test_the_file_is_readable_by_its_owner_alone(device, new_key, tmp_path):
 
 @pytest.mark.parametrize("arguments", [
     [], ["frobnicate"], ["list", "--config"], ["show"], ["show", "nonsense"], ["show", "0"], ["show", "-1"], ["revoke", "1", "2"],
-    ["list", "--status", "actve"], ["list", "--platform", "linux"], ["list", "--app", "x"], ["list", "--subject", "x"],
+    ["list", "--status", "activve"], ["list", "--platform", "linux"], ["list", "--app", "x"], ["list", "--subject", "x"],
     ["list", "--seen-before", "27.11.2026"], ["list", "--seen-since", "2026-02-30"], ["list", "--seen-since", ""],
     ["list", "--pending", "--status", "active"], ["list", "--limit", "0"], ["list", "--limit", "10001"], ["list", "--after=-1"], ["list", "--limit", "x"],
     ["add"], ["add", "--app-id", "x", "--public-key", "x", "--certificate-key", "x"],
