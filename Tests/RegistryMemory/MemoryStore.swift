@@ -257,6 +257,16 @@ package final class MemoryContent {
             }.sorted { $0.serial.bytes.lexicographicallyPrecedes($1.serial.bytes) }.prefix(max(0, limit))
             return .revokedCertificates(
                 RevokedCertificatePage(page.compactMap(record), limit: limit, at: time))
+        case .listExpiring(let place, let end):
+            let ends = certificates.values.filter { certificate in
+                let isLater = certificates.values.contains {
+                    $0.key == certificate.key && $0.notAfter > certificate.notAfter
+                }
+                guard !isLater, let record = record(certificate) else { return false }
+                return record.deviceRevokedAt == nil && record.bindingEndedAt == nil
+            }.map(\.notAfter)
+            return .expiring(
+                ExpiringCertificates(ends: ends.filter { $0 >= place.notAfter && $0 <= end }.sorted(), next: nil))
         case .receiptFigures(let ceilings, let due):
             let counts = ceilings.map { app, highest in
                 devices.count {

@@ -20,6 +20,7 @@ final class EnrolmentGeneration {
     private let receipts: ReceiptRefresher?
     /// The refresher of the status list. Nil if no app demands it.
     private let statusList: StatusListRefresher?
+    private let expiry: ExpiryFigures
 
     /// Creates a generation.
     ///
@@ -48,6 +49,7 @@ final class EnrolmentGeneration {
         var listRefresher: StatusListRefresher?
         if let list = settings.statusList { listRefresher = try StatusListRefresher(list, rules, context) }
         statusList = listRefresher
+        expiry = ExpiryFigures(context)
         acceptor = Acceptor(
             loop: loop, settings: settings.server, pool: context.pool, application: application)
     }
@@ -93,6 +95,7 @@ final class EnrolmentGeneration {
             guard let descriptor = sockets[name] else { preconditionFailure("no socket for \(name)") }
             acceptor.listen(on: Socket(adopting: descriptor), tls: tls, proxies: proxies)
         }
+        expiry.begin()
         receipts?.begin()
         if let statusList { statusList.begin() } else { shared.dropStatusList() }
     }
@@ -125,6 +128,7 @@ final class EnrolmentGeneration {
     }
 
     private func stopUpkeep() {
+        expiry.stop()
         receipts?.stop()
         statusList?.stop()
     }

@@ -8,6 +8,8 @@ public struct EnrolmentMetrics: Sendable {
     var attestationsVerified: UInt64 = 0
     var attestationsRefused: UInt64 = 0
     var certificatesIssued: UInt64 = 0
+    /// The certificates that expire within `ExpiryFigures.days`. Nil until the registry has answered.
+    var certificatesExpiring: [Int]?
     var requestsLimited: UInt64 = 0
     var connectionsLimited: UInt64 = 0
     var connectionsBroken: UInt64 = 0
@@ -57,11 +59,18 @@ public struct EnrolmentMetrics: Sendable {
         limited.add(requestsLimited, ["limit": "requests"])
         limited.add(connectionsLimited, ["limit": "connections"])
         limited.add(connectionsBroken, ["limit": "protocol"])
+        var expiring = MetricFamily(
+            .gauge, "attestgate_enrolment_certificates_expiring",
+            "Certificates of active devices that expire within this time and are not renewed.")
+        for (days, count) in zip(ExpiryFigures.days, certificatesExpiring ?? []) {
+            expiring.add(count, ["within": "\(days)d"])
+        }
         return [
             answers, times, attestations, limited,
             MetricFamily(
                 .counter, "attestgate_enrolment_certificates_issued_total", "Client certificates issued.",
                 certificatesIssued),
+            expiring,
             MetricFamily(
                 .counter, "attestgate_enrolment_proxy_headers_refused_total",
                 "Connections of trusted proxies to the enrolment listener without a valid PROXY header.",

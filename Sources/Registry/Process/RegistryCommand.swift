@@ -27,6 +27,8 @@ public enum RegistryCommand: Sendable {
     case revokeSubject(Fingerprint)
     /// Return the revoked ones in a page of certificates.
     case listRevokedCertificates(after: CertificateSerial?, limit: Int)
+    /// Return a page of certificates that expire until a time, in seconds since 1970-01-01T00:00:00Z.
+    case listExpiring(after: ExpiringCertificates.Place, until: Int64)
     /// Draw the number of the next revocation list.
     case drawRevocationListNumber
     /// Claim devices whose receipts are due.
@@ -68,7 +70,9 @@ public enum RegistryCommand: Sendable {
         case .markListedKeys(let search): ListedKeyRules.mark(search)
         case .releaseUnlistedKeys(let review): ListedKeyRules.release(review)
         case .noteSeen(let seen): DeviceRules.noteSeen(seen)
-        case .list, .listPending, .search, .show, .count, .listRevokedCertificates, .receiptFigures, .export: nil
+        case .list, .listPending, .search, .show, .count, .listRevokedCertificates, .listExpiring,
+            .receiptFigures, .export:
+            nil
         }
     }
 }
@@ -78,6 +82,7 @@ public enum RegistryReply: Equatable, Sendable {
     case device(DeviceDetails)
     case devices([Device])
     case found(FoundDevices)
+    case expiring(ExpiringCertificates)
     /// Devices were recorded as seen.
     case noted
     case count(DeviceCount)

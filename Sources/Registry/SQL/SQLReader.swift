@@ -266,6 +266,7 @@ extension SQLReader {
         case .count(let after, let limit): return .count(try count(after, limit))
         case .listRevokedCertificates(let after, let limit):
             return .revokedCertificates(try revokedCertificates(after, limit, at: time))
+        case .listExpiring(let place, let end): return .expiring(try expiring(after: place, until: end))
         case .receiptFigures(let ceilings, let due): return .receiptFigures(try receiptFigures(ceilings, at: due))
         default: preconditionFailure("an operation with a rule, or an export")
         }
@@ -351,6 +352,33 @@ extension SQLReader {
             """, [.bytes(after?.bytes ?? []), .integer(Int64(max(0, limit)))]
         ).map { try $0.certificateRecord() }
         return RevokedCertificatePage(certificates, limit: limit, at: time)
+    }
+
+    private func expiring(after place: ExpiringCertificates.Place, until end: Int64) throws -> ExpiringCertificates {
+        let rows = try rows(
+            """
+            SELECT page.not_after, page.serial, CAST(CASE WHEN ended_at IS NULL AND revoked_at IS NULL AND NOT EXISTS (
+                SELECT 1 FROM issued_certificate AS later
+                WHERE later.binding = page.binding AND later.not_after > page.not_after) THEN 1 ELSE 0 END AS BIGINT)
+            FROM (
+                SELECT serial, binding, not_after FROM issued_certificate
+                WHERE (not_after, serial) > ($1, $2) AND not_after <= $3 ORDER BY not_after, serial LIMIT $4) AS page
+            JOIN binding ON binding.key = page.binding JOIN device ON device.id = binding.device
+            ORDER BY page.not_after, page.serial
+            """,
+            [
+                .integer(place.notAfter), .bytes(place.serial?.bytes ?? []), .integer(end),
+                .integer(Int64(ExpiringCertificates.examined)),
+            ])
+        var next: ExpiringCertificates.Place?
+        if rows.count == ExpiringCertificates.examined, let last = rows.last {
+            guard let serial = CertificateSerial(try last.bytes(1)) else {
+                throw UnreadableRow(table: "issued_certificate")
+            }
+            next = ExpiringCertificates.Place(serial, notAfter: try last.integer(0))
+        }
+        return ExpiringCertificates(
+            ends: try rows.filter { try $0.integer(2) == 1 }.map { try $0.integer(0) }, next: next)
     }
 
     private func receiptFigures(

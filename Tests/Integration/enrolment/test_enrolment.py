@@ -673,6 +673,7 @@ def test_every_step_of_enrolment_is_counted(enrolling, initialized):
     assert value('attestgate_enrolment_requests_total{endpoint="key-binding",result="ok"}') >= 1
     assert value('attestgate_enrolment_attestations_total{result="verified"}') >= 1
     assert value("attestgate_enrolment_certificates_issued_total") >= 1
+    assert value('attestgate_enrolment_certificates_expiring{within="30d"}') >= 0
 
 
 @only("ios")

@@ -227,6 +227,17 @@ struct EnrolmentConformanceTests {
         }
         try store.perform(.revoke(ids[0]), at: now + 1)
         try store.perform(.endBinding(Fixture.bindingKey(3)), at: now + 2)
+        func ends(_ end: Int64) throws -> [Int64]? {
+            guard case .expiring(let page) = try store.perform(.listExpiring(after: .init(after: now), until: end))
+            else {
+                throw AskedStore.OtherReply()
+            }
+            #expect(page.next == nil)
+            return page.ends
+        }
+        // Of those that are neither revoked nor ended.
+        #expect(try ends(now + 3_600) == [now + 3_600, now + 3_600])
+        #expect(try ends(now + 3_599) == [])
         var found: [RevokedCertificate] = []
         var next: CertificateSerial?
         var pages = 0
