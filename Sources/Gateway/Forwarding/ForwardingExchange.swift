@@ -372,8 +372,8 @@ extension ForwardingExchange {
         if let provenContent {
             guard let isMatch = matchContent() else { return }
             if !isMatch {
-                let refusal = Refusal(.bodyDigestMismatch)
-                guard request.decision.observed != nil || observes(refusal) else { return deny(refusal) }
+                // If the service has an identity, only content that the device has proven may follow.
+                guard request.decision.observed != nil else { return deny(.bodyDigestMismatch) }
                 provenContent.pass()
             }
             request.outcome = .forwarded
