@@ -12,6 +12,10 @@ package import Vocabulary
 // does not compile until its meaning for clients is decided.
 
 extension Denial {
+    /// Whether a route that observes forwards the request all the same. Without a device, nobody vouches for a
+    /// self-signed certificate.
+    func isObservable(isSelfSigned: Bool) -> Bool { isObservable && !(self == .deviceUnknown && isSelfSigned) }
+
     init(_ fault: MessageFault) {
         self =
             switch fault.kind {

@@ -196,7 +196,7 @@ package final class Enforcement {
     ///
     /// - Parameters:
     ///   - device: The device of the certificate. Nil if there is none.
-    ///   - key: The certificate's key. Nil if it is not on P-256.
+    ///   - key: The certificate's key, or the certificate's id if that is not on P-256.
     func isEnforced(_ route: Int, on device: DeviceSnapshot?, _ key: KeyID?) -> Bool {
         guard let share = shares[route] else { return true }
         return device.map { share.includes($0.hardwareKey) } ?? false || key.map(share.includes) ?? false

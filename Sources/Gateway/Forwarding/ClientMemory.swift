@@ -20,6 +20,12 @@ final class ClientMemory: ConnectionMemory {
     private(set) lazy var source = connection.peer.block.hashValue
     /// The id of the certificate's key; nil if that is not P-256, or there is no certificate.
     let keyID: KeyID?
+    /// What decides whether an unknown device is among those on which a route is enforced: the certificate's key, or the
+    /// certificate itself if no device can have such a key.
+    var shareKey: KeyID? {
+        guard keyID == nil, let thumbprint = connection.identity?.thumbprint else { return keyID }
+        return KeyID(digest: thumbprint.span)
+    }
     /// The kind of the certificate. Only the registry can vouch for a self-signed one. Nil without a certificate.
     let certificate: ClientIdentity.Kind?
     /// The client for shares of upstreams and of tunnels.

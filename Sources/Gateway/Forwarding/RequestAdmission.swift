@@ -66,7 +66,8 @@ extension ForwardingExchange {
     ///
     /// - Returns: What to do next. Nil if it is refused.
     private func observe(_ refusal: Refusal) -> Step? {
-        request.decision.observe(refusal, client.keyID, gateway, now: connection.loop.now)
+        request.decision.observe(
+            refusal, client.shareKey, isSelfSigned: isSelfSigned, gateway, now: connection.loop.now)
     }
 
     /// Returns whether the request continues although it is about to be refused.

@@ -324,10 +324,14 @@ struct RequestDecision: ~Copyable {
     /// Lets a request pass that is about to be refused, if its route only observes the sender. It becomes one of its
     /// certificate alone: without identity, and its counter stays unspent if it is not spent yet.
     ///
-    /// - Parameter key: The certificate's key.
+    /// - Parameters:
+    ///   - key: The certificate's key, or the certificate's id if that is not on P-256.
+    ///   - isSelfSigned: Whether only the registry can vouch for the certificate.
     /// - Returns: What to do next. Nil if the request is refused.
-    mutating func observe(_ refusal: Refusal, _ key: KeyID?, _ gateway: GatewayApplication, now: Instant) -> Step? {
-        guard refusal.denial.isObservable, requirement.includesDevice, let route,
+    mutating func observe(
+        _ refusal: Refusal, _ key: KeyID?, isSelfSigned: Bool, _ gateway: GatewayApplication, now: Instant
+    ) -> Step? {
+        guard refusal.denial.isObservable(isSelfSigned: isSelfSigned), requirement.includesDevice, let route,
             let enforcement = gateway.enforcement, enforcement.isObserved(route),
             !enforcement.isEnforced(route, on: deviceOfCertificate, key)
         else { return nil }

@@ -119,7 +119,7 @@ extension ForwardingExchange {
             of: lookup, isSelfSigned: isSelfSigned, on: judged.requirement, admitting: judged.apps)
         guard case .refused(let refusal) = standing else { return }
         // It was opened although such a denial was against it.
-        if request.decision.observed != nil, refusal.denial.isObservable { return }
+        if request.decision.observed != nil, refusal.denial.isObservable(isSelfSigned: isSelfSigned) { return }
         denyTunnel(refusal)
     }
 

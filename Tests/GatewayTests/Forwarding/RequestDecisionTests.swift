@@ -39,7 +39,7 @@ struct RequestDecisionTests {
         case upstreamBusy, tunnels, deviceTunnels, deviceRequests
         case routeRate
         case contentLength, contentStale, digest
-        case replayed, late, epochChanged, storeLost
+        case replayed, late, epochChanged, storeLost, deviceGone
 
         var denial: Denial {
             switch self {
@@ -54,7 +54,7 @@ struct RequestDecisionTests {
             case .target, .webSocketMalformed: .requestMalformed
             case .webSocketVersion: .webSocketVersion
             case .storeSilent, .storeLost: .storeUnavailable
-            case .stranger, .keyUnknown: .deviceUnknown
+            case .stranger, .keyUnknown, .deviceGone: .deviceUnknown
             case .revoked: .deviceRevoked
             case .bindingEnded, .otherKeyID: .deviceMismatch
             case .risky: .deviceRisky
@@ -103,7 +103,7 @@ struct RequestDecisionTests {
             case .noProof, .malformedProof: 3
             case .counterUncovered, .counterAbsent, .counterMalformed: 6
             case .upstreamBusy, .tunnels, .deviceTunnels, .deviceRequests: 4
-            case .replayed, .late, .epochChanged, .storeLost: 5
+            case .replayed, .late, .epochChanged, .storeLost, .deviceGone: 5
             default: 100 + rawValue
             }
         }
@@ -146,6 +146,17 @@ struct RequestDecisionTests {
             #expect(world.isIdentified == false, "\(fault) reaches the service with an identity")
             #expect(world.spent == before, "\(fault) has spent a counter")
         }
+    }
+
+    @Test("a self-signed certificate whose device the registry no longer knows does not pass")
+    func observedStranger() throws {
+        let world = try World(.iOS, enforcedPercent: 0)
+        world.isSelfSigned = true
+        #expect(try world.decide([]) == nil)
+        #expect(try world.decide([.noProof]) == nil && world.observed == .proofRequired)
+        #expect(try world.decide([.deviceGone]) == .deviceUnknown && world.observed == nil)
+        world.isSelfSigned = false
+        #expect(try world.decide([.deviceGone]) == nil && world.observed == .deviceUnknown)
     }
 
     @Test("the first denial is recorded, and limits hold for those that pass", arguments: platforms)
@@ -296,6 +307,8 @@ private final class World {
 
     /// The key of the certificate in decisions about shares.
     var certificateKey: KeyID
+    /// Whether only the registry vouches for the certificate.
+    var isSelfSigned = false
     /// The denial against the last request, which passed all the same.
     private(set) var observed: Denial?
     /// Whether the last request, if a denial was against it, had an identity.
@@ -409,7 +422,7 @@ private final class World {
         let exhausted = [Fault.source, .deviceRate, .routeRate].first { faults.contains($0) }
         let gateway = try #require(gateways[exhausted])
         var now = Instant.now
-        let isSelfSigned = faults.contains(.stranger)
+        let isSelfSigned = self.isSelfSigned || faults.contains(.stranger)
         if let exhausted { exhaust(exhausted, gateway, now) }
         if let refusal = RequestDecision.source(1, gateway, now: now) { return refusal.denial }
 
@@ -420,7 +433,7 @@ private final class World {
                 certificate: faults.contains(.anonymous) ? nil : isSelfSigned ? .selfSigned : .issued, gateway)
         }
         func observe(_ refusal: Refusal) -> RequestDecision.Step? {
-            decision.observe(refusal, certificateKey, gateway, now: now)
+            decision.observe(refusal, certificateKey, isSelfSigned: isSelfSigned, gateway, now: now)
         }
         defer {
             observed = decision.observed?.denial
@@ -513,6 +526,7 @@ private final class World {
         if faults.contains(.epochChanged) { return decision.counter(.epochChanged) }
         if faults.contains(.late) { return decision.counter(.late(highest: .max)) }
         if faults.contains(.replayed) { return decision.counter(.replayed) }
+        if faults.contains(.deviceGone) { return decision.counter(.unknown) }
         let client = try #require(client)
         let (known, proven) = (decision.device, decision.proof)
         let (device, proof) = (try #require(known), try #require(proven))

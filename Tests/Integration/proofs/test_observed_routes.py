@@ -191,6 +191,19 @@ def test_a_share_of_devices_is_enforced_and_stays_the_same_after_a_start_and_wit
     assert enforced() == set(range(24))
 
 
+@pytest.mark.parametrize("kind", ["RSA-3072", "P-384"])
+def test_a_share_has_senders_whose_keys_no_device_can_have(observing, pki, kind):
+    next(route for route in observing.gateway.conf["routes"] if route["name"] == "half")["enforce"] = "99%"
+    observing.gateway.write_conf()
+    assert attestgate("reload", "--config", observing.gateway.conf_path).returncode == 0
+    # It is a keyed hash: one of five may be outside.
+    statuses = []
+    for number in range(5):
+        with Client(observing.gateway, pki.client(f"share-{kind}-{number}", kind=kind)) as client:
+            statuses.append(client.exchange(get("/half")).status)
+    assert statuses.count(401) >= 3, statuses
+
+
 def test_a_web_socket_opens_without_a_proof_and_survives_the_check_of_its_device(observing):
     observing.upstream.upgrades = True
     observing.upstream.script = web_sockets.switches()
