@@ -47,8 +47,27 @@ package struct ObservedRequests: Sendable, Equatable {
     }
 
     /// Adds the counts of another worker.
-    package mutating func add(_ other: ObservedRequests) {
-        for (key, row) in other.rows { rows[key, default: Row()].add(row) }
+    ///
+    /// - Parameter names: Those of all sums that are compared.
+    package mutating func add(_ other: ObservedRequests, _ names: inout Names) {
+        for (key, row) in other.rows { rows[names.place(of: key), default: Row()].add(row) }
+    }
+
+    /// The rows of sums over workers, each of which may have met other versions. What has a row keeps it, so that later
+    /// sums can be compared with earlier ones.
+    package struct Names {
+        private var known: Set<Key> = []
+
+        package init() {}
+
+        fileprivate mutating func place(of key: Key) -> Key {
+            guard key.version != ObservedRequests.others, !known.contains(key) else { return key }
+            guard known.count < ObservedRequests.limit else {
+                return Key(route: key.route, app: key.app, version: ObservedRequests.others)
+            }
+            known.insert(key)
+            return key
+        }
     }
 
     /// Returns what was counted since an earlier moment.

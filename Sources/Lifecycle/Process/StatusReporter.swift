@@ -26,6 +26,7 @@ final class StatusReporter {
     private let tally: DeviceTally?
     private let startedAt = WallClock.seconds
     private var history = ObservationHistory()
+    private var observedNames = ObservedRequests.Names()
     private var historian: LoopTimer?
 
     init(
@@ -49,19 +50,19 @@ final class StatusReporter {
     private func keepHistory() {
         guard generations.served.blueprint.routes.contains(where: \.isObserved) else { return }
         snapshots.collect { [unowned self] latest, _ in
-            history.keep(Self.observed(latest), at: Instant.now.nanoseconds / 60_000_000_000)
+            history.keep(observed(latest), at: Instant.now.nanoseconds / 60_000_000_000)
         }
     }
 
-    private static func observed(_ latest: [Int: WorkerSnapshot]) -> ObservedRequests {
-        latest.values.reduce(into: ObservedRequests()) { $0.add($1.counts.observedRows) }
+    private func observed(_ latest: [Int: WorkerSnapshot]) -> ObservedRequests {
+        latest.values.reduce(into: ObservedRequests()) { $0.add($1.counts.observedRows, &observedNames) }
     }
 
     /// The table of these routes.
     private func observedRoutes(_ latest: [Int: WorkerSnapshot]) -> [StatusDocument.Observed]? {
         let routes = generations.served.blueprint.routes.filter(\.isObserved)
         guard !routes.isEmpty else { return nil }
-        let total = Self.observed(latest)
+        let total = observed(latest)
         let (hour, day) = (history.lastHour(total), history.lastDay(total))
         return routes.flatMap { route in
             day.rows.keys.filter { $0.route == route.name }

@@ -37,10 +37,24 @@ struct ObservedRequestsTests {
         let before = one
         other.count(key("a/1"), .proofStale)
         other.count(key("a/2"), nil)
-        one.add(other)
+        var names = ObservedRequests.Names()
+        one.add(other, &names)
         let new = one.since(before)
         #expect(new == other)
         #expect(one.since(one).rows.isEmpty)
+    }
+
+    @Test("the sum of workers that met different versions has no more rows, and the same ones at each moment")
+    func manyWorkers() {
+        var workers = [ObservedRequests](repeating: ObservedRequests(), count: 4)
+        for number in 0..<4_000 { workers[number % 4].count(key("a/\(number)"), nil) }
+        var names = ObservedRequests.Names()
+        func sum() -> ObservedRequests { workers.reduce(into: ObservedRequests()) { $0.add($1, &names) } }
+        let before = sum()
+        #expect(before.rows.count <= ObservedRequests.limit + 1)
+        #expect(before.rows.values.reduce(0) { $0 + $1.requests } == 4_000)
+        workers[3].count(key("a/3"), nil)
+        #expect(sum().since(before).rows.values.map(\.requests) == [1])
     }
 
     @Test("what a client calls itself is cut before anything that could confuse")
