@@ -276,7 +276,10 @@ struct OwnAddresses {
     }
 
     private func objection(to server: ServerAddress) -> String? {
-        if let path = server.socketPath { return path == socketPath ? "is the socket of the administration" : nil }
+        if let path = server.socketPath {
+            guard let socketPath, WrittenFiles.isSame(path, socketPath) else { return nil }
+            return "is the socket of the administration"
+        }
         // ::ffff:127.0.0.1 leads to 127.0.0.1.
         let literal = server.isLiteral ? IPLiteral(server.host)?.unmapped : nil
         if let literal {

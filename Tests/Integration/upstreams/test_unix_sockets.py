@@ -87,9 +87,16 @@ def test_a_web_socket_is_tunnelled_to_a_unix_socket(start_gateway, serve, phone)
         assert client._exactly(5) == b"bytes"
 
 
-def test_the_administration_socket_is_no_service(own_upstream, pki, tmp_path, start_gateway):
+@pytest.mark.parametrize("spelling", [
+    "{folder}/{name}", "{folder}//{name}", "{folder}/./{name}", "{folder}/../{last}/{name}", "{links}/file", "{links}/folder/{name}"])
+def test_the_administration_socket_is_no_service(own_upstream, tmp_path, start_gateway, spelling):
     gateway = start_gateway({"service": own_upstream.address})
-    path = gateway.conf["administration"]["socket"]
+    folder, name = os.path.split(gateway.conf["administration"]["socket"])
+    links = tmp_path / "l"
+    links.mkdir()
+    os.symlink(f"{folder}/{name}", links / "file")
+    os.symlink(folder, links / "folder")
+    path = spelling.format(folder=folder, name=name, last=os.path.basename(folder), links=links)
     gateway.conf["upstreams"]["service"]["servers"] = [f"unix:{path}"]
     gateway.write_conf()
     done = attestgate("check", "--config", gateway.conf_path)
