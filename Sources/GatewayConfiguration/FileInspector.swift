@@ -60,6 +60,20 @@ extension FileInspector {
         runtimeDirectory: PackagedPlaces.runtimeDirectory(of:))
 }
 
+/// Texts about files that cannot be opened.
+package enum OpenFailure {
+    /// Returns the system's text, after `Permission denied` with the users in question: commands that ran as root leave
+    /// files that the gateway's user cannot open.
+    package static func text(of code: CInt, _ path: String) -> String {
+        // Never null, and copied before another call of this thread can change it.
+        let reason = unsafe String(cString: strerror(code))
+        guard code == EACCES else { return reason }
+        var status = stat()
+        let owner = unsafe stat(path, &status) == 0 ? ", the file belongs to uid \(status.st_uid)" : ""
+        return "\(reason): this process has uid \(geteuid())\(owner)"
+    }
+}
+
 /// File access through the C library, whose error numbers say exactly what is wrong.
 enum FileReader {
     struct Failure: Error, Equatable {
@@ -79,7 +93,7 @@ enum FileReader {
     static func read(_ path: String, atMost limit: Int) -> Result<[UInt8], Failure> {
         // Opening a named pipe without O_NONBLOCK waits for a writer, which would block the start of the gateway.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { return .failure(.last) }
+        guard descriptor >= 0 else { return .failure(Failure(OpenFailure.text(of: errno, path))) }
         defer { close(descriptor) }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { return .failure(.last) }

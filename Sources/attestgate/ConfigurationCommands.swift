@@ -198,10 +198,24 @@ struct ConfigurationFile: ParsableArguments {
         guard access(registry.secretPath, F_OK) != 0 else {
             throw Failure("\(StoreOpenError.storeLost(path: path, witness: registry.secretPath))")
         }
+        try warnOfForeignDirectory()
         // The registry first: a secret without a registry shows that one was lost.
         _ = try RegistryStore(
             path: path, creating: true, witness: WitnessSettings(path: registry.revocationsPath))
         try RegistrySecrets.make(path: registry.secretPath)
+    }
+
+    /// Warns if the registry's file will be created in a directory of another user, who could not open it.
+    func warnOfForeignDirectory() throws {
+        guard let path = try registry(of: read()).path, access(path, F_OK) != 0 else { return }
+        let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        var status = stat()
+        guard stat(directory, &status) == 0, status.st_uid != geteuid() else { return }
+        Failure.print(
+            """
+            warning: \(directory) belongs to uid \(status.st_uid), but this process has uid \(geteuid()): a gateway of \
+            the directory's owner cannot open the files that are created now; run commands as the gateway's user
+            """)
     }
 
     /// Returns the path of the revocation journal.

@@ -121,6 +121,7 @@ private struct RegistryImportCommand: ParsableCommand {
                 with --accept-lost-revocations; nothing was imported
                 """)
         }
+        try file.warnOfForeignDirectory()
         let administration = try file.registryAdministration(.restoring(hasJournal: hasJournal))
         let input = try InputFile(source)
         let console = ProgressLine()

@@ -72,6 +72,19 @@ struct FileTests {
         #expect(objection(path + "s") == "No such file or directory")
     }
 
+    @Test("permission denied names this user and the owner of the file")
+    func deniedFile() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("secret", "secret")
+        let path = directory.path + "/secret"
+        let user = geteuid()
+        #expect(
+            OpenFailure.text(of: EACCES, path)
+                == "Permission denied: this process has uid \(user), the file belongs to uid \(user)")
+        #expect(OpenFailure.text(of: EACCES, path + "s") == "Permission denied: this process has uid \(user)")
+        #expect(OpenFailure.text(of: ENOENT, path) == "No such file or directory")
+    }
+
     @Test("a conf file that is too large is refused, and the largest is read")
     func size() throws {
         let directory = try TemporaryDirectory()

@@ -47,6 +47,8 @@ extension DeviceAdministrationError: CustomStringConvertible {
                 switch error {
                 case .unreachable(ENOENT), .unreachable(ECONNREFUSED):
                     "is not reachable: no gateway runs with this socket"
+                case .unreachable(EACCES):
+                    "is not reachable: permission denied; run this as root or as the gateway's user"
                 case .unreachable(let code): "is not reachable: \(unsafe String(cString: strerror(code)))"
                 case .refused, .failed: "cannot be asked"
                 case .timeout(let mayHaveChanged): "did not respond in time" + doubt(mayHaveChanged)

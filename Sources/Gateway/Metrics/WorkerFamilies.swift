@@ -20,7 +20,8 @@ package struct WorkerFamilies {
 
     package var all: [MetricFamily] {
         [
-            requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, rateExcesses, withoutRoom,
+            requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, rateExcesses,
+            withoutRoom,
             proxyHeaders, handshakes, durations,
         ]
             + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]

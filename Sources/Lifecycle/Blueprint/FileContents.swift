@@ -16,7 +16,7 @@ enum FileContents {
         static func last(_ path: String) -> Failure {
             let code = errno
             return Failure(
-                path: path, reason: "cannot be read: \(String(cString: strerror(code)))", isMissing: code == ENOENT)
+                path: path, reason: "cannot be read: \(OpenFailure.text(of: code, path))", isMissing: code == ENOENT)
         }
     }
 

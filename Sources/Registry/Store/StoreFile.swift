@@ -130,7 +130,9 @@ package struct StoreLock: ~Copyable {
         // From here on `deinit` closes it, also when this initializer throws.
         descriptor = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
-            throw .failed(path: path, detail: "cannot open \(lock): \(String(cString: strerror(errno)))")
+            let reason = errno
+            let hint = reason == EACCES ? "; it must belong to the gateway's user, who must run this" : ""
+            throw .failed(path: path, detail: "cannot open \(lock): \(String(cString: strerror(reason)))\(hint)")
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno

@@ -4,6 +4,7 @@ import base64
 import fcntl
 import hashlib
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -299,6 +300,22 @@ def test_the_file_is_readable_by_its_owner_alone(device, new_key, tmp_path):
     add(device, new_key)
     for path in tmp_path.glob("registry.db*"):
         assert path.stat().st_mode & 0o777 == 0o600, path
+
+
+def test_a_registry_in_another_users_directory_is_made_with_a_warning(conf, new_key, tmp_path):
+    """The gateway's user could not open what root created."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    conf.write_text(conf.read_text().replace(f"{tmp_path}/registry.db", f"{home}/registry.db"))
+    hardware, certificate = new_key(), new_key()
+    keys = ["--public-key", hardware.point64, "--certificate-key", certificate.point64]
+    done = attestgate("device", "add", "--config", conf, "--app-id", APP, *keys)
+    assert done.returncode == 0 and f"warning: {home}/ belongs to uid 65534, but this process has uid 0: " in done.stderr
+    # Nothing is created now.
+    assert attestgate("device", "show", "--config", conf, "1").stderr == ""
 
 
 @pytest.mark.parametrize("arguments", [
