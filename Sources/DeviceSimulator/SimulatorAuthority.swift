@@ -87,8 +87,8 @@ public enum SimulatorAuthority {
         for path in paths where !SimulatorFile.exists(path) {
             let (name, option) = platform == .ios ? ("", "") : (" for Android phones", " --platform android")
             throw SimulatorError(
-                "there is no authority\(name) in \(directory): create one with attestgate-device ca init\(option) "
-                    + "--directory \(directory)")
+                "there is no authority\(name) in \(directory): name its directory with --attestation-ca, or create one "
+                    + "with attestgate-device ca init\(option) --directory \(directory)")
         }
         return paths
     }

@@ -85,7 +85,7 @@ extension MessageFault {
         case .targetTooLong: "the request target is too long"
         case .targetForm: "the request target is not a path, or an absolute https URI"
         case .targetDisagreesWithHost: "the authority of the request target is not the Host field's"
-        case .pathSpelling: "the path is not in its one admitted spelling"
+        case .pathSpelling: "the path is not in normal form: it has //, ;, a dot segment, or a refused percent-encoding"
         case .querySpelling: "the query is empty or holds a character that must be percent-encoded"
         case .fieldNameMalformed: "a field line has no valid name"
         case .fieldNameUnusual: "a field name holds a character that servers may confuse with '-'"

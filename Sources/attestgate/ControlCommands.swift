@@ -26,7 +26,8 @@ struct Reload: ParsableCommand {
             let served = try client.configurationFile()
             guard file.isFile(at: served) else {
                 throw Failure(
-                    "not reloaded: the gateway at \(socket) was started with \(served), not with \(file.config)")
+                    "not reloaded: the gateway at \(socket) was started with \(served), not with \(file.config): "
+                        + "name that file with --config, or restart the gateway with this one")
             }
             let done = try client.reload()
             for warning in done.warnings ?? [] { Failure.print("\(warning)\n") }

@@ -42,7 +42,10 @@ extension GatewaySecrets {
             throw failure(path, error.reason)
         }
         do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
-            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "it has a line too few or too many")
+            throw failure(
+                path,
+                error.line.map { "line \($0) is malformed" }
+                    ?? "it must have one or two lines `challenge`, with different numbers, and one line `pseudonyms`")
         }
     }
 

@@ -135,6 +135,7 @@ final class Listeners {
             var hint = ""
             if case .system(_, EACCES) = error { hint = "; ports below 1024 require CAP_NET_BIND_SERVICE" }
             if case .system(_, EADDRINUSE) = error { hint = "; `ss --listening --tcp --processes` shows the process" }
+            if case .system(_, EADDRNOTAVAIL) = error { hint = "; `ip address` shows the addresses of this machine" }
             throw StartupError("listener \(name): \(error.text)\(hint)", of: .address(address.description))
         }
     }

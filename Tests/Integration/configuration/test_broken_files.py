@@ -116,3 +116,11 @@ def test_run_reports_an_address_in_use_with_its_line(directory):
         f"\n{path}:2:14: error: listener 127.0.0.1:{port}: bind: Address already in use; "
         "`ss --listening --tcp --processes` shows the process\n"
         f"    2 |   - address: 127.0.0.1:{port}\n" in done.stderr), done.stderr
+
+
+def test_run_reports_an_address_of_another_machine(directory):
+    path = directory / "foreign.yaml"
+    path.write_text(broken_confs.CONF.replace("127.0.0.1:8443", "192.0.2.1:8443"))
+    done = subprocess.run([BINARY, "run", "--config", path], capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert "bind: Cannot assign requested address; `ip address` shows the addresses of this machine\n" in done.stderr, done.stderr

@@ -60,6 +60,7 @@ def test_a_reload_command_with_another_conf_file_is_refused(reloadable, phone, t
         done = attestgate("reload", "--config", path)
         assert done.returncode == 1 and not done.stdout
         assert f"was started with {gateway.conf_path}" in done.stderr and str(path) in done.stderr, done.stderr
+        assert "name that file with --config, or restart the gateway with this one" in done.stderr
     status = json.loads(ask(gateway, "/status")[2])
     assert status["generation"] == 1 and "last_reload" not in status
     assert json.loads(ask(gateway, "/reload")[2]) == {"file": str(gateway.conf_path)}

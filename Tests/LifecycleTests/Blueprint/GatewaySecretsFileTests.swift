@@ -35,4 +35,19 @@ struct GatewaySecretsFileTests {
         #expect(throws: StartupError.self) { try GatewaySecrets.load(path) }
         #expect(throws: StartupError.self) { try GatewaySecrets.load(directory.path) }
     }
+
+    @Test("a third challenge secret, or a number that stands twice, is refused with the lines that must be there")
+    func wrongLines() throws {
+        let path = directory.file("secret")
+        _ = try GatewaySecrets.load(path)
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        let key = String(repeating: "5c", count: 32)
+        for lines in ["challenge 1 \(key)\n", "challenge 3 \(key)\nchallenge 2 \(key)\n"] {
+            try (lines + text).write(toFile: path, atomically: false, encoding: .utf8)
+            let error = try #require(throws: StartupError.self) { try GatewaySecrets.load(path) }
+            #expect(
+                "\(error)".contains(
+                    "it must have one or two lines `challenge`, with different numbers, and one line `pseudonyms`"))
+        }
+    }
 }
