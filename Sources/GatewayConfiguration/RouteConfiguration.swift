@@ -98,9 +98,11 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         if let enforce = _enforce.value, enforce.percent < 100, let name = _name.value {
             reading.warn(
                 _enforce.place,
-                "the route `\(name)` \(enforce.percent == 0 ? "observes only" : "is enforced on \(enforce) of devices"): "
-                    + "requests of the others are forwarded without a valid proof",
-                expected: "`enforce: always` as soon as `attestgate status` shows no others")
+                enforce.percent == 0
+                    ? "the route `\(name)` observes only: requests that fail `require` are forwarded"
+                    : "the route `\(name)` is enforced on \(enforce) of devices: requests of the others that fail "
+                        + "`require` are forwarded",
+                expected: "`enforce: always` as soon as `attestgate status` shows that all requests would pass")
         }
         return true
     }

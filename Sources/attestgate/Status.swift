@@ -81,7 +81,7 @@ private enum StatusListing {
         let observed = status.observedRoutes ?? []
         if !observed.isEmpty {
             tables.append(
-                [["ROUTE", "ENFORCE", "APP", "VERSION", "LAST HOUR", "LAST DAY", "WOULD BE REFUSED"]]
+                [["ROUTE", "ENFORCE", "APP", "VERSION", "LAST HOUR, PASSED", "LAST DAY, PASSED", "WOULD BE REFUSED"]]
                     + observed.map(row))
         }
         if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
