@@ -120,15 +120,15 @@ class Echo(BaseHTTPRequestHandler):
         else:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         kept = {name.lower(): self.headers.get_all(name) for name in self.headers.keys()}
-        told = json.dumps({
+        echoed = json.dumps({
             "method": self.command, "target": self.path, "content": content.decode("latin-1"), "fields": {
                 name: kept.get(name) for name in [
                     "host", "accept", "cookie", "x-name", "x-forwarded-for", "x-forwarded-proto"]}}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(echoed)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(told)
+            self.wfile.write(echoed)
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
 
