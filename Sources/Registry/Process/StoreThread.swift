@@ -136,6 +136,8 @@ final class StoreThread {
         store.perform(.noteSeen(SeenDevices(devices, day: time / 86_400)), at: time) { [unowned self] result in
             unanswered -= 1
             if case .failure = result { shared.records.giveBackSeen(devices) }
+            // The thread may be waiting for this alone.
+            if case .due = end { scheduleTurn() }
         }
     }
 
