@@ -509,7 +509,7 @@ def test_curl_sees_status_and_fields(strangers, phone, pki):
 def proven(start, pki, transport, request):
     app = APPS[request.param]
     service, gateway, _ = start(
-        transport, apps=[{"id": app, "environment": "simulator"}], routes=[
+        transport, apps=[{"id": app, "environment": "simulator", "counter": "strict"}], routes=[
             {"name": "proven", "host": "localhost", "path": "/", "require": "request-proof", "content_limit": "8MiB"},
             {"name": "streams", "host": "localhost", "path": "/test.Records/Both", "require": "device"}])
     return service, gateway, Phone(gateway, pki.phone(f"grpc-{gateway.port}"), app)
