@@ -79,7 +79,7 @@ class AuthRequest(Nginx):
         raise Failed(f"{self.name}: the verifier does not listen:\n{output[-2000:]}")
 
     def upstreams(self):
-        return f"  upstream verifier {{ server unix:{self.socket}; keepalive 64; keepalive_requests 1000000000; }}\n"
+        return super().upstreams() + f"  upstream verifier {{ server unix:{self.socket}; keepalive 64; keepalive_requests 1000000000; }}\n"
 
     def locations(self):
         # The verifier gets all fields of the request, which may be covered, and what it cannot know from them.

@@ -66,10 +66,10 @@ def enrolling(pki, shared_upstream, tmp_path_factory, authorities):
     for platform, authority in authorities.items():
         (directory / f"{platform}.pem").write_bytes(authority.root_pem())
     android = {
-        "id": APPS["android"], "attestation_root": str(directory / "android.pem"), "certificate_key": "attested",
+        "id": APPS["android"], "attestation_root": str(directory / "android.pem"), "certificate_key": "attested", "counter": "strict",
         "signing_certificates": [SIGNER.hex()]}
     made = Enrolling(
-        directory, pki, shared_upstream, app={"attestation_root": str(directory / "ios.pem")}, apps=[android])
+        directory, pki, shared_upstream, app={"attestation_root": str(directory / "ios.pem"), "counter": "strict"}, apps=[android])
     made.gateway.conf["upstreams"]["images"] = {"servers": [shared_upstream.address]}
     made.gateway.conf["routes"].append(
         {"name": "images", "host": "localhost", "path": "/images", "require": "device", "upstream": "images"})

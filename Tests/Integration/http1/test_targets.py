@@ -41,7 +41,7 @@ def nothing_forwarded(gateway, upstream, phone):
 def refused(gateway, response, part, byte, offset):
     entry = assert_denied(gateway, response, "request_malformed", 400)
     reason = {
-        "path": "the path is not in its one admitted spelling",
+        "path": "the path is not in normal form: it has //, ;, a dot segment, or a refused percent-encoding",
         "query": "the query is empty or holds a character that must be percent-encoded"}[part]
     assert entry["detail"] == f"{reason}: byte 0x{ord(byte):02x} at offset {offset} of the target"
     return entry

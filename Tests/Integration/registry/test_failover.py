@@ -221,7 +221,9 @@ def test_a_challenge_of_another_store_with_the_same_secret_is_refused(request, p
         (tmp_path / "second").mkdir()
         shutil.copy(first.gateway.conf["registry"]["secret"], tmp_path / "second" / "secret")
         registry = {"postgresql": request.getfixturevalue("database").conf} if store == "database" else {}
-        second = Attested(tmp_path / "second", pki, own_upstream, registry=registry)
+        # Of the secret alone the second one would say that its registry is lost.
+        arguments = ["--accept-lost-registry"] if store == "file" else []
+        second = Attested(tmp_path / "second", pki, own_upstream, registry=registry, arguments=arguments)
         phone = first.phone
         assert second.gateway.add_device(phone)
         data = phone.request(path="/once")

@@ -26,7 +26,7 @@ from support.pki import attestgate
 from support.postgresql import PostgreSQL
 from support.waiting import eventually
 
-APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id": OTHER_APP, "environment": "simulator"}]
+APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id": OTHER_APP, "environment": "simulator", "counter": "strict"}]
 
 # Of the syncs of an import, where it is killed: every so many.
 STEP = 4

@@ -6,7 +6,7 @@ from support.attested import OTHER_APP, ROUTES
 from support.client import Client
 from support.gateway import APP, BRIEF, Gateway
 
-APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id": OTHER_APP, "environment": "simulator"}]
+APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id": OTHER_APP, "environment": "simulator", "counter": "strict"}]
 
 
 class Sharing:
