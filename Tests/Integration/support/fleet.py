@@ -34,7 +34,7 @@ class Fleet:
                 # Proofs and challenges outlive the run: each refusal is to be the counter's.
                 place = Enrolling(
                     directory / f"place-{index}", pki, upstream, like=self.places[0] if self.places else None,
-                    app={"counter": "window 1024"}, apps=[{"id": OTHER_APP}], workers=2,
+                    app={"counter": "window 1024"}, apps=[{"id": OTHER_APP, "counter": "strict"}], workers=2,
                     proof={"max_age": "3600s", "challenge_life": "3600s"}, registry={"postgresql": link.conf})
                 if self.places:
                     shutil.copy(
