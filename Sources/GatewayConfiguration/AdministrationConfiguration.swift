@@ -17,7 +17,7 @@ public struct AdministrationConfiguration: Equatable, ConfigurationSection {
 
     private static var socket: Kind<String> {
         let file = Kind<String>.fileToMake(
-            "the path of a Unix socket, at most \(longestPath) bytes, in a directory that exists")
+            "the path of a Unix socket, at most \(ServerAddress.longestSocketPath) bytes, in a directory that exists")
         return Kind(expected: file.expected, shape: file.shape) { item, reading in
             guard let path = file.read(item, reading) else { return nil }
             if let objection = objection(toSocket: path) {
@@ -29,12 +29,9 @@ public struct AdministrationConfiguration: Equatable, ConfigurationSection {
         }
     }
 
-    /// `sun_path` of unix(7) has 108 bytes, the last of which is NUL.
-    private static let longestPath = 107
-
     /// Returns why no socket can have the path, in words that follow it. Nil if one can.
     static func objection(toSocket path: String) -> String? {
-        path.utf8.count <= longestPath ? nil : "has \(path.utf8.count) bytes"
+        path.utf8.count <= ServerAddress.longestSocketPath ? nil : "has \(path.utf8.count) bytes"
     }
 }
 

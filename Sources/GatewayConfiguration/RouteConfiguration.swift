@@ -191,6 +191,10 @@ public struct EnforcedPercentage: Equatable, Sendable {
     /// 0 for `observe`, 100 for `always`.
     public let percent: Int
 
+    public init(percent: Int) {
+        self.percent = percent
+    }
+
     static let expected = "`always`, `observe`, or a share from 0% to 100%"
     static let pattern = "^(always|observe|(0|[1-9][0-9]?|100)%)$"
 

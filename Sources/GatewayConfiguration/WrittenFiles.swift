@@ -1,5 +1,3 @@
-internal import Glibc
-
 /// The files that the gateway creates. Two of them with one path would destroy each other.
 struct WrittenFiles {
     private struct File {
@@ -51,21 +49,16 @@ struct WrittenFiles {
     /// Returns whether two paths lead to one file, by their segments or by symbolic links.
     static func isSame(_ path: String, _ other: String) -> Bool {
         let (segments, others) = (Self.segments(of: path), Self.segments(of: other))
-        if segments == others || number(of: path).map({ $0 == number(of: other) }) ?? false { return true }
+        if segments == others { return true }
+        if let file = FileReader.identity(path), file == FileReader.identity(other) { return true }
         // The file may not exist yet.
-        guard segments.last == others.last, let parent = number(of: folder(of: path)) else { return false }
-        return parent == number(of: folder(of: other))
+        guard segments.last == others.last, let parent = FileReader.identity(folder(of: path)) else { return false }
+        return parent == FileReader.identity(folder(of: other))
     }
 
     private static func folder(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return String(path[...slash])
-    }
-
-    /// Returns the device and inode to which a path leads. Nil if there is none.
-    private static func number(of path: String) -> [UInt64]? {
-        var status = stat()
-        return unsafe stat(path, &status) == 0 ? [UInt64(status.st_dev), UInt64(status.st_ino)] : nil
     }
 
     /// Returns the segments of a path. Other spellings count as the same path: `var/a`, `./var//a`, `var/b/../a`.

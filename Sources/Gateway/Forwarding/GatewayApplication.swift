@@ -43,6 +43,8 @@ package final class GatewayApplication: Application {
     /// The indices of routes and upstreams in the counts, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
+    /// The indices of apps in the counts, in the order of the configuration. Set with `enforcement`.
+    private var appPlaces: [Int] = []
     /// Whether clients' traces are continued. If not, each request begins a new one.
     private let continuesTraces: Bool
     private var traces: TraceGenerator
@@ -222,11 +224,7 @@ package final class GatewayApplication: Application {
     ///   - route: The index of its route; nil if there was none.
     ///   - device: The device of its certificate, as far as known.
     func requestDenied(_ denial: Denial, _ route: Int?, _ device: DeviceSnapshot?) {
-        var app = 0
-        if let device {
-            let id = enforcement?.apps.place(of: device.app).flatMap { enforcement?.apps[$0].id }
-            app = id.map { metrics.counts.placeOfApp(String(decoding: $0, as: UTF8.self)) } ?? 1
-        }
+        let app = device.map { placeOfApp($0).map { appPlaces[$0] } ?? 1 } ?? 0
         metrics.counts.requestDenied(denial, route: route.map { routePlaces[$0] } ?? 0, app: app)
     }
 
@@ -240,13 +238,16 @@ package final class GatewayApplication: Application {
     func observedRequestEnded(
         _ route: Int, _ device: DeviceSnapshot?, _ version: String, observed: Denial?, _ denial: Denial?
     ) {
-        let place = device.flatMap { device in enforcement?.apps.place(of: device.app) }
+        let place = device.flatMap { placeOfApp($0) }
         let app = place.flatMap { place in enforcement.map { String(decoding: $0.apps[place].id, as: UTF8.self) } }
         metrics.counts.observedRequestEnded(
             route: routePlaces[route],
             ObservedRequests.Key(route: routes.routes[route].name, app: app ?? "", version: version),
             observed: observed, denial)
     }
+
+    /// Returns the place of a device's app in the configuration. Nil if it is not configured.
+    private func placeOfApp(_ device: DeviceSnapshot) -> Int? { enforcement?.apps.place(of: device.app) }
 
     func rateExceeded(_ scope: RateScope) { metrics.counts.rateLimited(scope) }
 
@@ -398,6 +399,7 @@ extension GatewayApplication {
             settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), loop: loop, pool: pool,
             library,
             barred: barred)
+        appPlaces = settings.apps.map { metrics.counts.placeOfApp($0.id.description) }
     }
 
     /// Logs that a worker has begun or ceased to use a server.

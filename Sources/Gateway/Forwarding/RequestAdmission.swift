@@ -65,13 +65,10 @@ extension ForwardingExchange {
     /// Lets a request pass that is about to be refused, if its route only observes it.
     ///
     /// - Returns: What to do next. Nil if it is refused.
-    private func observe(_ refusal: Refusal) -> Step? {
+    func observe(_ refusal: Refusal) -> RequestDecision.Step? {
         request.decision.observe(
             refusal, client.shareKey, isSelfSigned: isSelfSigned, gateway, now: connection.loop.now)
     }
-
-    /// Returns whether the request continues although it is about to be refused.
-    func observes(_ refusal: Refusal) -> Bool { observe(refusal) != nil }
 
     // MARK: - The registry
 
@@ -177,7 +174,7 @@ extension ForwardingExchange {
     }
 
     func collect(_ bytes: Span<UInt8>) -> Int {
-        if let refusal = request.decision.staleness(connection.loop.now), !observes(refusal) {
+        if let refusal = request.decision.staleness(connection.loop.now), observe(refusal) == nil {
             deny(refusal)
         } else if request.decision.isTooMuch(requestBytes + UInt64(bytes.count), gateway) {
             deny(.contentTooLarge)

@@ -43,7 +43,7 @@ package struct ObservedRequests: Sendable, Equatable {
             key = Key(route: key.route, app: key.app, version: Self.others)
             // One row for each route and app may come on top: both are configured.
         }
-        rows[key, default: Row()].add(1, denial)
+        rows[key, default: Row()].count(denial)
     }
 
     /// Adds the counts of another worker.
@@ -82,9 +82,9 @@ package struct ObservedRequests: Sendable, Equatable {
 }
 
 extension ObservedRequests.Row {
-    fileprivate mutating func add(_ count: UInt64, _ denial: Denial?) {
-        requests += count
-        if let denial { denials[denial, default: 0] += count } else { passed += count }
+    fileprivate mutating func count(_ denial: Denial?) {
+        requests += 1
+        if let denial { denials[denial, default: 0] += 1 } else { passed += 1 }
     }
 
     fileprivate mutating func add(_ other: Self) {

@@ -101,16 +101,7 @@ package struct WorkerFamilies {
             worker[keyPath: counts][place * Denial.allCases.count + column]
         }
         for (name, columns) in sums {
-            var codes: [(code: String, count: UInt64)] = []
-            for (denial, count) in zip(Denial.allCases, columns) where count > 0 {
-                let code = String(describing: denial.row.code)
-                if let place = codes.firstIndex(where: { $0.code == code }) {
-                    codes[place].count += count
-                } else {
-                    codes.append((code, count))
-                }
-            }
-            for (code, count) in codes { add(name, code, count) }
+            for (code, count) in Self.byCode(columns, of: Denial.allCases) where count > 0 { add(name, code, count) }
         }
     }
 
@@ -136,16 +127,7 @@ package struct WorkerFamilies {
         var family = MetricFamily(
             .counter, "attestgate_would_deny_total",
             "Forwarded requests that an enforced route would have refused, by route and denial code.")
-        let denials = Denial.allCases.filter(\.isObservable)
-        let sums = sum(by: \.routes, columns: Denial.allCases.count) { counts, place, column in
-            counts.wouldDeny[place * Denial.allCases.count + column]
-        }
-        for (route, counts) in sums {
-            for denial in denials where counts[Int(denial.rawValue)] > 0 {
-                family.add(
-                    counts[Int(denial.rawValue)], ["route": route, "code": String(describing: denial.row.code)])
-            }
-        }
+        addDenials(by: \.routes, \.wouldDeny) { family.add($2, ["route": $0, "code": $1]) }
         return family
     }
 
@@ -273,14 +255,24 @@ package struct WorkerFamilies {
         workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path] }
     }
 
-    /// Returns sums by code in the order of the denial table. Several denials may have one code.
+    /// Returns sums over workers by code.
     private func byCode(
         _ path: KeyPath<WorkerCounts, [UInt64]>, of denials: [Denial]
     ) -> [(code: String, count: UInt64)] {
+        let counts = Denial.allCases.map { denial in
+            workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path][Int(denial.rawValue)] }
+        }
+        return Self.byCode(counts, of: denials)
+    }
+
+    /// Returns sums by code in the order of the denial table. Several denials may have one code.
+    ///
+    /// - Parameter counts: By the raw value of the denial.
+    private static func byCode(_ counts: [UInt64], of denials: [Denial]) -> [(code: String, count: UInt64)] {
         var sums: [(code: String, count: UInt64)] = []
         for denial in denials {
             let code = String(describing: denial.row.code)
-            let count = workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path][Int(denial.rawValue)] }
+            let count = counts[Int(denial.rawValue)]
             if let place = sums.firstIndex(where: { $0.code == code }) {
                 sums[place].count += count
             } else {

@@ -74,6 +74,9 @@ public struct ServerAddress: Hashable, Sendable {
         return try parse(text)
     }
 
+    /// The maximum length of a Unix socket's path in bytes. `sun_path` of unix(7) has one more, for the NUL at its end.
+    static let longestSocketPath = 107
+
     private static func parseSocket(_ text: String) throws(InvalidValue) -> ServerAddress {
         let path = String(text.dropFirst("unix:".count))
         guard path.hasPrefix("/"), !path.hasPrefix("//"), !path.hasSuffix("/"), !path.hasSuffix(":") else {
@@ -83,9 +86,8 @@ public struct ServerAddress: Hashable, Sendable {
                 "\(Printable.quoted(text)) has no absolute path of a socket",
                 suggestion: isURL ? "unix:/\(trimmed)" : path.hasSuffix(":") ? String(text.dropLast()) : nil)
         }
-        // One byte of `sun_path` is for the NUL at its end (unix(7)).
-        guard path.utf8.count <= 107, path.utf8.allSatisfy({ $0 > 0x1f && $0 != 0x7f }) else {
-            throw InvalidValue("the path of a socket has at most 107 bytes, and no control characters")
+        guard path.utf8.count <= longestSocketPath, path.utf8.allSatisfy({ $0 > 0x1f && $0 != 0x7f }) else {
+            throw InvalidValue("the path of a socket has at most \(longestSocketPath) bytes, and no control characters")
         }
         return ServerAddress(host: "localhost", port: 0, isLiteral: true, isLoopback: true, socketPath: path)
     }

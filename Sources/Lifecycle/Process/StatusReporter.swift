@@ -2,6 +2,7 @@ internal import Administration
 internal import Enrolment
 internal import EventLoop
 internal import Gateway
+internal import GatewayConfiguration
 internal import Glibc
 internal import Policy
 internal import Registry
@@ -321,7 +322,7 @@ extension StatusDocument.Observed {
         _ key: ObservedRequests.Key, percent: Int, _ hour: ObservedRequests.Row?, _ day: ObservedRequests.Row?
     ) {
         self.init(
-            route: key.route, enforce: percent == 0 ? "observe" : "\(percent)%",
+            route: key.route, enforce: EnforcedPercentage(percent: percent).description,
             app: key.app.isEmpty ? nil : key.app, version: key.version.isEmpty ? nil : key.version,
             lastHour: Span(hour), lastDay: Span(day))
     }
