@@ -18,14 +18,14 @@ internal import Vocabulary
 /// | source   |                           | rate_limited                                                           |
 /// | route    |                           | device_unknown (a stranger), misdirected, header_refused,              |
 /// |          |                           | route_unknown, method_refused, header_refused, request_malformed,      |
-/// |          |                           | certificate_required,                                                  |
-/// |          |                           | content_too_large, request_malformed, websocket_version                |
+/// |          |                           | certificate_required, content_too_large, request_malformed,            |
+/// |          |                           | websocket_version                                                      |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
 /// |          |                           | device_risky, os_outdated, app_refused, rate_limited                   |
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
 /// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
 /// |          |                           | app_refused                                                            |
-/// | place    |                           | too_large, upstream_busy, tunnel_limit, device_tunnel_limit,           |
+/// | place    |                           | head_too_large, upstream_busy, tunnel_limit, device_tunnel_limit,      |
 /// |          |                           | device_request_limit, rate_limited                                     |
 /// | content  | the client                | content_too_large, overloaded, proof_stale, body_digest_mismatch       |
 /// | counter  | the store, at most 5 s    | counter_replayed, counter_late, challenge_required, store_unavailable, |

@@ -27,9 +27,9 @@ package struct ObservedRequests: Sendable, Equatable {
 
     package private(set) var rows: [Key: Row] = [:]
 
-    /// The maximum of rows. Further versions share a row, and then further apps.
+    /// The maximum number of rows. Further versions of an app share one row of their route and app.
     static let limit = 256
-    /// The name of what shares a row.
+    /// The version of such a row.
     package static let others = "_others"
 
     package init() {}
@@ -40,8 +40,8 @@ package struct ObservedRequests: Sendable, Equatable {
     mutating func count(_ key: Key, _ denial: Denial?) {
         var key = key
         if rows[key] == nil, rows.count >= Self.limit {
+            // These rows come on top of the maximum. Routes and apps are configured, so they are few.
             key = Key(route: key.route, app: key.app, version: Self.others)
-            // One row for each route and app may come on top: both are configured.
         }
         rows[key, default: Row()].count(denial)
     }
