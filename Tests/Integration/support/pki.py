@@ -59,6 +59,8 @@ class PKI:
         self.directory = Path(directory)
         done = attestgate("pki", "init", "--directory", self.directory, "--host", "localhost", "--host", "127.0.0.1")
         assert done.returncode == 0, done.stderr
+        # What each name stands for, so that no test gets another one's certificate.
+        self.made = {}
         self.gms = Authority(self.directory / "gms-ca.pem", self.directory / "gms-ca.key")
         # The GMS CA admits no authority below it. This one does, and is trusted too.
         self.root = self.authority("root")
@@ -70,7 +72,7 @@ class PKI:
     def phone(self, name="phone"):
         """An ordinary client certificate, issued the way the documentation says."""
         certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
-        if not certificate.exists():
+        if self._is_new(name, "phone"):
             self.generate_key(key, "P-256")
             done = attestgate(
                 "pki", "issue", "--directory", self.directory, "--certificate-key", key, "--out", certificate)
@@ -149,10 +151,15 @@ class PKI:
         return SimpleNamespace(
             subject=subject, issuer=issuer, serial=serial, key_id=hashlib.sha256(der.stdout[-65:]).digest())
 
+    def _is_new(self, name, what):
+        is_new, known = name not in self.made, self.made.setdefault(name, what)
+        assert known == what, f"two certificates are called {name}: {known} and {what}"
+        return is_new
+
     def _make(self, name, subject, issuer, extensions, kind, digest, start, end, key=None):
         certificate, shared = self.directory / f"{name}.pem", key
         key = shared or self.directory / f"{name}.key"
-        if certificate.exists():
+        if not self._is_new(name, (subject, issuer, extensions, kind, digest, start, end, shared)):
             return Identity(certificate, key)
         if shared is None:
             self.generate_key(key, kind)

@@ -68,7 +68,7 @@ def test_a_renewed_certificate_is_served_and_its_key_stays_private(renew, pki, p
 
 def test_the_hook_fails_with_the_reason_if_the_certificate_does_not_fit_and_the_old_one_is_served(renew, pki, phone):
     before = shown(renew.gateway, phone)
-    done = renew(pki.server("renewed").certificate, pki.server("other").key)
+    done = renew(pki.server("renewed").certificate, pki.server("other-server").key)
     assert done.returncode != 0
     assert "server.key" in done.stderr + done.stdout
     assert shown(renew.gateway, phone) == before
