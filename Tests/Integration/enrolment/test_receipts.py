@@ -317,7 +317,7 @@ def test_a_kept_connection_that_ends_without_an_answer_costs_no_failure(make):
 ])
 def test_a_service_that_fails_authentication_gets_no_request(make, pki, fault, reason):
     identity = {
-        "stranger": lambda: pki.client("apple-stranger", issuer=pki.authority("stranger"), extensions=SERVER),
+        "stranger": lambda: pki.client("apple-stranger", issuer=pki.authority("strange-authority"), extensions=SERVER),
         "name": lambda: pki.client(
             "apple-name", issuer=pki.server_authority, extensions=SERVER.replace("IP:127.0.0.1", "IP:127.0.0.2")),
         "expired": lambda: pki.server("apple-expired", start=-20, end=-10),

@@ -364,7 +364,7 @@ def test_a_phone_whose_key_was_revoked_after_it_enrolled_is_refused_until_it_is_
 
 
 def test_a_service_that_fails_authentication_gets_no_request(make, pki):
-    stranger = pki.client("status-list-stranger", issuer=pki.authority("stranger"), extensions=SERVER)
+    stranger = pki.client("status-list-stranger", issuer=pki.authority("strange-authority"), extensions=SERVER)
     listing = make(identity=stranger, host="127.0.0.1").start()
     listing.wait_for_count("failed", 1)
     assert listing.google.fetches == [] and "tls: " in listing.gateway.errors

@@ -195,7 +195,7 @@ def test_a_stranger_has_little_time(start_attested, pki):
     """Anybody can make a key and connect where self-signed certificates are accepted."""
     attested = start_attested(clients={"accept": ["issued", "registered"]})
     gateway = attested.gateway
-    stranger = pki.client("stranger", issuer=None)
+    stranger = pki.client("memory-stranger", issuer=None)
     with holding() as sockets:
         attacks.silent(gateway, pki, stranger, sockets, 1)
         attacks.unread_denials(gateway, pki, stranger, sockets, 1, streams=10)

@@ -196,7 +196,7 @@ def test_the_collector_is_authenticated_before_it_gets_the_token(start, pki, pho
 
 
 def test_a_collector_of_another_authority_gets_nothing(start, pki, phone):
-    collector = Collector(pki.server("stranger"))
+    collector = Collector(pki.server("collector-stranger"))
     gateway = start(collector, authorities=str(pki.gms.certificate))
     with Client(gateway, phone) as client:
         assert client.exchange(get("/", traced(uuid.uuid4().hex))).status == 200

@@ -140,9 +140,13 @@ def test_requests_share_a_connection_and_are_answered_in_any_order(start_gateway
 
 
 def test_no_more_streams_than_are_configured_share_a_connection(start_gateway, serve, phone):
+    # A connection that has answered would get requests that wait.
+    all_come = threading.Barrier(4, timeout=PATIENCE)
+
     def script(connection):
         connection.greet()
         requests = [connection.next_request() for _ in range(5)]
+        all_come.wait()
         for request in requests:
             connection.answer(request)
         connection.listen()

@@ -120,7 +120,7 @@ def test_a_host_name_must_match_the_certificates_names(start_gateway, services, 
 
 def test_of_several_addresses_the_most_informative_failure_is_reported(start_gateway, services, serve, phone):
     # `localhost` is two addresses. At ::1 nobody listens, and that is tried last.
-    service = serve(services.certificate("elsewhere", extensions=names("DNS:elsewhere.example")))
+    service = serve(services.certificate("elsewhere-only", extensions=names("DNS:elsewhere.example")))
     server = f"localhost:{service.port}"
     gateway = start_gateway({"service": services.settings(server)})
     # The next request uses the other address.
