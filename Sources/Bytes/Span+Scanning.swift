@@ -54,6 +54,29 @@ extension Span where Element == UInt8 {
         }
     }
 
+    /// Returns whether the bytes are equal, eight at a time.
+    public func isEqual(to other: Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        return withUnsafeBufferPointer { own in
+            other.withUnsafeBufferPointer { other in
+                let (own, other) = (UnsafeRawBufferPointer(own), UnsafeRawBufferPointer(other))
+                var position = 0
+                while position + 8 <= own.count {
+                    guard
+                        own.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+                            == other.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+                    else { return false }
+                    position += 8
+                }
+                while position < own.count {
+                    guard own[position] == other[position] else { return false }
+                    position += 1
+                }
+                return true
+            }
+        }
+    }
+
     /// Returns whether the bytes spell `name`, which is in lower case, regardless of their case.
     public func spells(lowercase name: Span<UInt8>) -> Bool {
         guard count == name.count else { return false }
@@ -78,6 +101,13 @@ extension Span where Element == UInt8 {
         }
     }
 
+}
+
+extension Array where Element == UInt8 {
+    /// Creates an array with the bytes of a span.
+    public init(copying bytes: Span<UInt8>) {
+        self = bytes.withUnsafeBufferPointer { Array($0) }
+    }
 }
 
 /// The length, and the first and last eight bytes in lower case, of a name without case. They are compared first.

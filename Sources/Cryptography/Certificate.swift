@@ -80,6 +80,12 @@ public final class Certificate {
         X509_check_host(pointer, name, name.utf8.count, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT), nil) == 1
     }
 
+    /// Returns whether subjectAltName contains exactly this DNS name. A wildcard names nobody.
+    public func isNamed(_ name: String) -> Bool {
+        let flags = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS
+        return X509_check_host(pointer, name, name.utf8.count, UInt32(flags), nil) == 1
+    }
+
     /// Whether clients accept the certificate for a server. Its key usages must allow that, or be absent (RFC 5280
     /// section 4.2.1.12).
     public var isGoodForServers: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_SERVER, 0) == 1 }
@@ -326,6 +332,18 @@ public final class Certificate {
             value.first == 0x30
                 && stride(from: 2, to: value.count - 2, by: 3).contains { value[$0...].starts(with: [2, 1, 5]) }
         }
+    }
+
+    /// Returns whether two certificates are of the same key.
+    public func hasKey(of other: Certificate) -> Bool {
+        guard
+            let (own, its) = X509_get0_pubkey(pointer).flatMap({ own in
+                X509_get0_pubkey(other.pointer).map { (own, $0) }
+            })
+        else { return false }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return EVP_PKEY_eq(own, its) == 1
     }
 
     /// Returns whether `key` is the private key of this certificate.

@@ -193,6 +193,13 @@ extension Configuration {
 }
 
 extension Configuration {
+    /// The fields in which proxies state certificates, in lower case.
+    public var certificateFields: [String] { Self.certificateFields(listeners) }
+
+    private static func certificateFields(_ listeners: [ListenerConfiguration]) -> [String] {
+        listeners.compactMap(\.forwardedCertificate).flatMap { [$0.fieldName] + [$0.chainFieldName].compactMap(\.self) }
+    }
+
     func check(_ item: Item, _ reading: Reading) -> Bool {
         let enrolment = _enrolment.value.flatMap(\.self)
         if !_administrationChoice.isWritten { _administrationChoice.derive(.standard(reading, at: item.place)) }
@@ -211,7 +218,9 @@ extension Configuration {
         }
         DeviceRate.check(item, reading)
         if let strippedFields = _strippedFields.value {
-            FieldReferences.check(stripping: strippedFields, in: item, reading)
+            FieldReferences.check(
+                stripping: strippedFields, certificates: Self.certificateFields(_listeners.value ?? []), in: item,
+                reading)
         }
         EnrolmentReferences.check(item, reading)
         if let apps = _apps.value {
@@ -287,11 +296,17 @@ private enum FieldReferences {
     ///
     /// - Parameters:
     ///   - stripped: the removed fields in lower case.
+    ///   - certificates: the fields in which proxies state certificates, in lower case.
     ///   - root: the settings as written, for the places of diagnostics.
     ///   - reading: the reading of the file.
-    static func check(stripping stripped: [String], in root: Item, _ reading: Reading) {
+    static func check(
+        stripping stripped: [String], certificates: [String], in root: Item, _ reading: Reading
+    ) {
         for entry in root["forward_headers"]?.elements ?? [] {
             guard let name = entry.text?.lowercased() else { continue }
+            if certificates.contains(name) {
+                reading.refuse(entry.place, "\(entry.summary) is the field of a `forwarded_certificate`")
+            }
             if stripped.contains(name) {
                 reading.refuse(entry.place, "\(entry.summary) is also among the `strip_headers`")
             }
@@ -309,7 +324,7 @@ private enum FieldReferences {
                     expected: "a service that ignores the field, or no \(entry.summary)")
             }
         }
-        checkUnusual(stripped, in: root, reading)
+        checkUnusual(stripped + certificates, in: root, reading)
     }
 
     /// Returns whether the gateway itself states a field to an upstream.

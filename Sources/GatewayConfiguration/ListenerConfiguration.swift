@@ -27,6 +27,11 @@ public struct ListenerConfiguration: Equatable, ConfigurationSection {
     public var tls: TLS
     @Setting(required: .section, "The client certificates that are accepted.")
     public var clients: Clients
+    /// Nil if clients terminate their TLS here.
+    @Setting(
+        .section,
+        "A proxy in front of the listener that terminates the clients' TLS and states their certificates in a field.")
+    public var forwardedCertificate: ForwardedCertificateConfiguration?
     @Setting(key: "hosts", Host.list, "Hosts at this address with their own TLS settings.")
     var writtenHosts: [Host]?
 
@@ -34,13 +39,16 @@ public struct ListenerConfiguration: Equatable, ConfigurationSection {
 
     /// The hosts with rules of their own. `tls` and `clients` apply to all other names.
     public var hosts: [Host] { writtenHosts ?? [] }
-    /// The client rules of the listener and of all its hosts.
-    public var allClients: [Clients] { [clients] + hosts.map(\.clients) }
+    /// The client rules of the listener and of all its hosts, and those for certificates that a proxy states.
+    public var allClients: [Clients] {
+        [clients] + hosts.map(\.clients) + [forwardedCertificate?.clients].compactMap(\.self)
+    }
     /// The certificates of the listener and of all its hosts.
     public var allTLS: [TLS] { [tls] + hosts.map(\.tls) }
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
         guard isComplete else { return false }
+        guard forwardedCertificate?.check(in: self, item, reading) ?? true else { return false }
         return proxyProtocol?.canReach(address, at: _proxyProtocol.place, reading) ?? true
     }
 
@@ -117,6 +125,12 @@ extension ListenerConfiguration {
             .distinct(.text(KeyIDText.expected, matching: KeyIDText.pattern, KeyIDText.parse), minimum: 1),
             "The key ids of the only keys that are accepted.")
         public var pins: [KeyID]?
+        /// Nil for any name.
+        @Setting(
+            .distinct(
+                .text("an exact DNS name in lower case", matching: HostName.pattern, HostName.parseName), minimum: 1),
+            "The DNS names in subjectAltName of which an issued certificate needs one.")
+        public var names: [String]?
 
         static let section = Section("listeners.clients", of: Self.self)
 
@@ -212,9 +226,10 @@ extension ListenerConfiguration.Clients {
     private func checkKeys(_ item: Item, _ reading: Reading) -> Bool {
         for (name, isWritten, place) in [
             ("keys", _keys.isWritten, _keys.place), ("usage", _usage.isWritten, _usage.place),
+            ("names", _names.isWritten, _names.place),
         ] where isWritten && !accept.contains(.issued) {
             reading.refuse(
-                place, "`\(name)` has no effect without `issued` in `accept`: self-signed certificates are on P-256",
+                place, "`\(name)` has no effect without `issued` in `accept`",
                 expected: "`issued` in `accept`, or no `\(name)`")
             return false
         }
@@ -339,7 +354,8 @@ enum HostReferences {
         of route: RouteConfiguration, at item: Item, _ listeners: [ListenerConfiguration], _ reading: Reading
     ) {
         let rules = listeners.map { listener in
-            listener.hosts.first { $0.names.contains(route.host) }?.clients ?? listener.clients
+            listener.forwardedCertificate?.clients
+                ?? listener.hosts.first { $0.names.contains(route.host) }?.clients ?? listener.clients
         }
         guard !rules.contains(where: \.areOptional) else { return }
         reading.refuse(

@@ -97,9 +97,7 @@ extension Span where Element == UInt8 {
 
     /// Returns whether the bytes are equal.
     public func equals(_ other: Span<UInt8>) -> Bool {
-        guard count == other.count else { return false }
-        for index in indices where self[index] != other[index] { return false }
-        return true
+        isEqual(to: other)
     }
 }
 

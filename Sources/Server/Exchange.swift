@@ -1,6 +1,7 @@
 public import Bytes
 public import EventLoop
 public import HTTP
+public import TLS
 
 /// A request and its response, as the code that answers sees them. Its carrier, an HTTP/1.1 connection or a stream of
 /// HTTP/2, uses one exchange for its requests in turn.
@@ -134,11 +135,14 @@ open class Exchange {
     /// raw bytes, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are
     /// released.
     ///
-    /// - Parameter fields: Appends the fields of the head; in HTTP/1.1 also those of the connection.
+    /// - Parameters:
+    ///   - client: The client's certificate, with which the tunnel ends; nil if it has none.
+    ///   - fields: Appends the fields of the head; in HTTP/1.1 also those of the connection.
     /// - Returns: False if the head does not fit a buffer; nothing was written.
-    public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
+    public final func openTunnel(of client: ClientIdentity?, fields: (inout ByteBuffer) -> Void) -> Bool {
         precondition(!isAnswered, "a request is answered once")
-        guard let tunnel = carrier?.openTunnel(fields) else { return false }
+        let end = client?.end(from: connection.loop.now)
+        guard let tunnel = carrier?.openTunnel(until: end, fields) else { return false }
         carrier = tunnel
         // RFC 8441 section 5.
         status = version == .http2 ? 200 : 101
@@ -296,11 +300,12 @@ enum ExchangeCarrier {
 
     /// Switches protocols.
     ///
+    /// - Parameter end: The end of the client's certificate; nil if it has none.
     /// - Returns: The carrier from then on; nil if the head does not fit, or there is no way to a tunnel.
-    func openTunnel(_ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
+    func openTunnel(until end: Instant?, _ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
         switch self {
-        case .http1(let session): session.becomeTunnel(fields).map { .tunnel($0) }
-        case .http2(let stream): stream.becomeTunnel(fields) ? self : nil
+        case .http1(let session): session.becomeTunnel(until: end, fields).map { .tunnel($0) }
+        case .http2(let stream): stream.becomeTunnel(until: end, fields) ? self : nil
         case .tunnel: nil
         }
     }

@@ -392,11 +392,12 @@ extension HTTP1Session {
 
     /// Writes the head that switches protocols. From then on the connection carries the exchange's raw bytes.
     ///
+    /// - Parameter end: The end of the client's certificate; nil if it has none.
     /// - Returns: Nil if the head does not fit; nothing was written.
-    func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
+    func becomeTunnel(until end: Instant?, _ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
         guard let exchange, cycle.phase == .response, connection.speaks(self) else { return nil }
         guard Self.write(101, nil, false, nil, to: &connection.output, fields) else { return nil }
-        let tunnel = TunnelSession(on: connection, for: exchange)
+        let tunnel = TunnelSession(on: connection, for: exchange, until: end)
         self.exchange = nil
         connection.speak(tunnel)
         return tunnel

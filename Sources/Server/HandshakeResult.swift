@@ -22,7 +22,14 @@ struct HandshakeResult {
         serverName = stream.serverName?.bytes
         duration = .now - accepted
         if identity?.kind == .selfSigned { recognitionEnd = now + Self.recognitionTime }
-        // The clock of certificates has whole seconds, so add one. A longer time than a month makes no difference.
-        identityEnd = identity.map { now + .seconds(min(max(0, $0.notAfter - WallClock.seconds), 30 * 86_400) + 1) }
+        identityEnd = identity?.end(from: now)
+    }
+}
+
+extension ClientIdentity {
+    /// Returns the end of the certificate. The clock of certificates has whole seconds, so one is added. A longer time than
+    /// a month makes no difference.
+    func end(from now: Instant) -> Instant {
+        now + .seconds(min(max(0, notAfter - WallClock.seconds), 30 * 86_400) + 1)
     }
 }

@@ -360,14 +360,14 @@ extension RequestStream {
 
     /// Answers the CONNECT request. From then on the stream carries the exchange's raw bytes.
     ///
+    /// - Parameter end: The end of the client's certificate; nil if it has none.
     /// - Returns: False if the head does not fit; nothing was sent.
-    func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> Bool {
+    func becomeTunnel(until end: Instant?, _ fields: (inout ByteBuffer) -> Void) -> Bool {
         guard isServing, service.tunnel.isAsked, sendHead(200, endsStream: false, fields: fields) else { return false }
         let settings = owner.settings
         service.tunnel = .open(
             TunnelTime(
-                idle: settings.tunnelIdleTimeout, life: settings.tunnelLife,
-                certificateEnd: owner.connection.identityEnd, now: owner.now))
+                idle: settings.tunnelIdleTimeout, life: settings.tunnelLife, certificateEnd: end, now: owner.now))
         tunnelMoved()
         // Deferred, because this event still handles the service's response.
         owner.tunnelOpened(self)

@@ -69,6 +69,8 @@ public final class ServerConnection: SocketHandler {
     /// Effective client address, used for limits, logs and upstreams: the client's address; of a connection that a
     /// trusted proxy relays, the one that its header names, as soon as it is read.
     public private(set) var peer: SocketAddress
+    /// Whether a trusted proxy has named that address.
+    public private(set) var isRelayed = false
     let acceptor: Acceptor
     /// The index of its listener, in the order in which the acceptor listens.
     public let listener: Int
@@ -291,7 +293,10 @@ extension ServerConnection {
         guard let header else { return false }
         input.removeAll()
         phase = .handshake
-        if let source = header.source { peer = source }
+        if let source = header.source {
+            peer = source
+            isRelayed = true
+        }
         acceptor.application.proxyHeaderRead(self, hasSource: header.source != nil)
         guard acceptor.admits(self) else {
             close(gracefully: false)

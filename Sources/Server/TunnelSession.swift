@@ -32,12 +32,12 @@ final class TunnelSession: ConnectionProtocol {
         case ended
     }
 
-    init(on connection: ServerConnection, for exchange: Exchange) {
+    /// - Parameter end: The end of the client's certificate; nil if it has none.
+    init(on connection: ServerConnection, for exchange: Exchange, until end: Instant?) {
         self.exchange = exchange
         let settings = connection.acceptor.settings
         time = TunnelTime(
-            idle: settings.tunnelIdleTimeout, life: settings.tunnelLife, certificateEnd: connection.identityEnd,
-            now: connection.loop.now)
+            idle: settings.tunnelIdleTimeout, life: settings.tunnelLife, certificateEnd: end, now: connection.loop.now)
         clientTime = ClientTime(idle: settings.contentIdleTimeout, rate: settings.contentRate)
         super.init(on: connection)
     }

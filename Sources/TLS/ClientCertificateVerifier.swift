@@ -17,15 +17,13 @@ enum ClientCertificateVerifier {
 
     /// Verifies the certificate of a handshake.
     ///
-    /// - Parameters:
-    ///   - chains: the chains that the same trust has verified before.
-    ///   - encoder: makes what the identity keeps of the certificate for services.
+    /// - Parameter context: with the store of the trust.
     /// - Returns: the identity and whether its chain was known, or the fault. After a fault, the context holds the
     ///   error whose alert fits.
     static func verify(
-        _ context: OpaquePointer, admitting admission: ClientAdmission, knowing chains: VerifiedChains,
-        encoding encoder: CertificateEncoder, _ library: LibraryContext
+        _ context: OpaquePointer, by trust: ClientTrust
     ) -> Result<(identity: ClientIdentity, isKnown: Bool), ClientCertificateFault> {
+        let (admission, chains, library) = (trust.admission, trust.chains, trust.library)
         guard let pointer = X509_STORE_CTX_get0_cert(context) else { return .failure(refuse(context, .missing)) }
         let leaf = Certificate(sharing: pointer)
         // Without a digest, the certificate is verified but not remembered.
@@ -34,7 +32,7 @@ enum ClientCertificateVerifier {
             X509_STORE_CTX_set_error(context, X509_V_OK)
             return .success((known, isKnown: true))
         }
-        switch verify(leaf, context, admitting: admission, encoding: encoder, library) {
+        switch verify(leaf, context, admitting: admission, encoding: trust.encoder, library) {
         case .success(let identity):
             if let digest { chains.insert(digest, identity) }
             // OpenSSL would keep it, decoded, for the lifetime of the connection.
@@ -94,13 +92,14 @@ enum ClientCertificateVerifier {
         if let reason = unsuitability(of: leaf, admission.usage) ?? weakness(of: chain, admission.keys) {
             return .failure(fault(of: leaf, .unsuitable, reason, library))
         }
+        let name = admission.names?.first { leaf.isNamed($0) }
         do throws(CryptographyError) {
             // A certificate with an unreadable time fails verification. If one did pass, its validity would not have
             // begun, or would be over.
             let identity = ClientIdentity(
                 kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
                 notBefore: chain.map { $0.notBefore ?? .max }.max() ?? .max,
-                notAfter: chain.map { $0.notAfter ?? 0 }.min() ?? 0, chain: try issued(chain, library),
+                notAfter: chain.map { $0.notAfter ?? 0 }.min() ?? 0, chain: try issued(chain, library), name: name,
                 fields: try encoder.fields(of: chain))
             return .success(identity)
         } catch {
@@ -150,36 +149,6 @@ enum ClientCertificateVerifier {
     private static func chain(of context: OpaquePointer) -> [Certificate] {
         let chain = X509_STORE_CTX_get0_chain(context)
         return (0..<ag_sk_x509_num(chain)).compactMap { ag_sk_x509_value(chain, $0).map(Certificate.init(sharing:)) }
-    }
-}
-
-extension ServerContext {
-    /// Verifies a client certificate as a handshake does, without one. The registry is asked only if the context was
-    /// made with it; possession of the key is not proven.
-    ///
-    /// - Parameter chain: the certificate, then those that the client would send with it. At least one.
-    /// - Returns: the identity, or the fault.
-    public func verify(
-        _ chain: [Certificate]
-    ) throws(CryptographyError) -> Result<ClientIdentity, ClientCertificateFault> {
-        guard let context = X509_STORE_CTX_new_ex(library.pointer, nil), let sent = ag_sk_x509_new() else {
-            throw .fromQueue(doing: "verify a client certificate")
-        }
-        defer {
-            X509_STORE_CTX_free(context)
-            ag_sk_x509_free(sent)
-        }
-        for certificate in chain { _ = ag_sk_x509_push(sent, certificate.pointer) }
-        ERR_clear_error()
-        defer { ERR_clear_error() }
-        // What OpenSSL sets before it calls `verifyClientCertificate`.
-        guard X509_STORE_CTX_init(context, SSL_CTX_get_cert_store(pointer), chain.first?.pointer, sent) == 1,
-            X509_STORE_CTX_set_default(context, "ssl_client") == 1
-        else { throw .fromQueue(doing: "verify a client certificate") }
-        X509_STORE_CTX_set_depth(context, SSL_CTX_get_verify_depth(pointer))
-        return ClientCertificateVerifier.verify(
-            context, admitting: admission, knowing: chains, encoding: encoder, library
-        ).map(\.identity)
     }
 }
 

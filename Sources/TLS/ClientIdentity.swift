@@ -28,12 +28,15 @@ public final class ClientIdentity: Sendable {
     /// The certificates that revocation lists may contain: from the leaf up, without the trusted one. Empty if
     /// self-signed.
     let chain: [IssuedCertificate]
+    /// The name of the certificate for which it was accepted. Nil where any name is.
+    let name: String?
 
     init(
         kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notBefore: Int64, notAfter: Int64, chain: [IssuedCertificate],
-        fields: CertificateFields? = nil
+        name: String? = nil, fields: CertificateFields? = nil
     ) {
         self.kind = kind
+        self.name = name
         self.chain = chain
         self.keyID = keyID
         self.thumbprint = thumbprint
@@ -53,17 +56,20 @@ public struct ClientAdmission: Sendable {
     /// The treatment of issued certificates without extended key usage.
     let usage: UsageDemand
     /// Whether a client may present no certificate. One that it presents is judged all the same.
-    let isOptional: Bool
+    public let isOptional: Bool
     /// The check of revocation lists. Nil for none.
     let revocation: RevocationCheck?
     /// The accepted keys. Nil for any.
     let pins: Set<KeyID>?
+    /// The accepted DNS names, of which a certificate needs one. Nil for any.
+    let names: Set<String>?
     /// Returns why a key is barred, if it is. Nil if no such check exists.
     private(set) var bar: (@Sendable (KeyID) -> KeyBarReason?)?
 
     public init(
         selfSigned: Bool = false, keys: ClientKeys = .standard, usage: UsageDemand = .required,
-        isOptional: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil
+        isOptional: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil,
+        names: Set<String>? = nil
     ) {
         self.selfSigned = selfSigned
         self.keys = keys
@@ -71,6 +77,7 @@ public struct ClientAdmission: Sendable {
         self.isOptional = isOptional
         self.revocation = revocation
         self.pins = pins
+        self.names = names
     }
 
     /// What an issued certificate must state of its purpose. Extended key usage without clientAuth is always refused.
@@ -125,11 +132,14 @@ public struct ClientAdmission: Sendable {
         }
     }
 
-    /// Returns why an open connection must end: its certificate is revoked, or its key is no longer pinned. A stale
+    /// Returns why an open connection must end: its certificate is revoked, or its key or name is no longer accepted. A stale
     /// list ends no connection, since it is no statement about this client.
     public func objection(toKeeping identity: ClientIdentity) -> KeyRejection? {
         if let pins, !(identity.keyID.map(pins.contains) ?? false) {
             return KeyRejection(kind: .notPinned, reason: "its key is not pinned")
+        }
+        if let names, !(identity.name.map(names.contains) ?? false) {
+            return KeyRejection(kind: .notPinned, reason: "it has none of the accepted names")
         }
         guard identity.kind == .issued else { return nil }
         return revocation?.reasonOfRevocation(identity.chain).map { KeyRejection(kind: .revoked, reason: $0) }
@@ -151,7 +161,7 @@ public struct ClientCertificateFault: Error, Equatable, Sendable {
         case revoked
         /// Its revocation is unknown: its issuer has no list, or only a stale one.
         case listStale
-        /// Its key is not among the accepted keys of the listener.
+        /// Its key is not among the accepted keys of the listener, or none of its names is among the accepted ones.
         case notPinned
         /// Its key belongs to a revoked device.
         case deviceRevoked

@@ -9,17 +9,14 @@ public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
-    let chains = VerifiedChains()
+    /// What clients' certificates are judged by.
+    public let trust: ClientTrust
     /// The names of the host. Empty in the default context, for clients that ask for no known host.
     public let names: [ServerName]
     /// The digest that binds sessions to the host, its certificate and its trust.
     private var sessionBinding: [UInt8] = []
     /// Whether every client must present a certificate. If not, a layer above TLS decides about clients without one.
     public let demandsCertificates: Bool
-    /// The rules for clients with certificates.
-    public let admission: ClientAdmission
-    /// Makes what identities keep of certificates for services.
-    let encoder: CertificateEncoder
     /// The offered protocols, the preferred one first.
     let protocols: [ApplicationProtocol]
     /// The OCSP response of the certificate, for clients that ask for it.
@@ -55,8 +52,8 @@ public final class ServerContext {
         self.sessions = sessions
         self.names = names
         demandsCertificates = authorities != nil && !admission.isOptional
-        self.admission = admission
-        encoder = CertificateEncoder(keeping: kept)
+        trust = try ClientTrust(
+            authorities: authorities ?? [], admission: admission, keeping: kept, library: library)
         self.protocols = protocols
         self.staple = staple
         try policy.apply(to: pointer, admission)
@@ -102,34 +99,28 @@ public final class ServerContext {
     }
 
     private func demandClientCertificates(from authorities: [Certificate]) throws(CryptographyError) {
-        let names = ag_sk_x509_name_new()
-        let store = SSL_CTX_get_cert_store(pointer)
-        for authority in authorities {
-            guard authority.isAuthority else {
-                ag_sk_x509_name_pop_free(names)
-                throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
-            }
-            ERR_clear_error()
-            guard X509_STORE_add_cert(store, authority.pointer) == 1,
-                ag_sk_x509_name_push(names, X509_NAME_dup(X509_get_subject_name(authority.pointer))) > 0
-            else {
-                ag_sk_x509_name_pop_free(names)
-                throw .fromQueue(doing: "trust \(authority.subject)")
-            }
-        }
-        // A configured authority is trusted itself, whether it is a root or an intermediate.
-        X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
-        // Sent to the client, so that a phone with several identities presents the right one. Takes over the list.
-        if admission.selfSigned {
-            ag_sk_x509_name_pop_free(names)
-        } else {
-            SSL_CTX_set_client_CA_list(pointer, names)
-        }
-        let demand = admission.isOptional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        // Counts a reference of its own.
+        SSL_CTX_set1_cert_store(pointer, trust.store)
+        // Sent to the client, so that a phone with several identities presents the right one.
+        if !trust.admission.selfSigned { try name(authorities) }
+        let demand = trust.admission.isOptional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | demand, nil)
-        SSL_CTX_set_verify_depth(pointer, 4)
+        SSL_CTX_set_verify_depth(pointer, ClientTrust.depth)
         // The context is alive while a handshake runs: every TLSStream holds it.
         SSL_CTX_set_cert_verify_callback(pointer, verifyClientCertificate, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private func name(_ authorities: [Certificate]) throws(CryptographyError) {
+        let names = ag_sk_x509_name_new()
+        for authority in authorities {
+            ERR_clear_error()
+            guard ag_sk_x509_name_push(names, X509_NAME_dup(X509_get_subject_name(authority.pointer))) > 0 else {
+                ag_sk_x509_name_pop_free(names)
+                throw .fromQueue(doing: "name the authority \(authority.subject)")
+            }
+        }
+        // Takes over the list.
+        SSL_CTX_set_client_CA_list(pointer, names)
     }
 }
 
@@ -159,9 +150,7 @@ private nonisolated func verifyClientCertificate(
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let connection = OpaquePointer(data)
     // The trust and the chains that it has verified belong to the same context.
-    switch ClientCertificateVerifier.verify(
-        store, admitting: context.admission, knowing: context.chains, encoding: context.encoder, context.library)
-    {
+    switch ClientCertificateVerifier.verify(store, by: context.trust) {
     case .success((let identity, let isKnown)):
         HandshakeRecord.of(connection)?.isChainKnown = isKnown
         guard ServerContext.permitCurve(ofClientOf: connection, X509_STORE_CTX_get0_cert(store)) else { return 0 }
@@ -226,8 +215,10 @@ extension ServerContext {
         // identities keep of them for services, which older sessions may lack. Whether certificates are optional is not:
         // the table checks it. Revocation lists and pins are not: they change often, and each resumption is checked
         // against the current ones (`sessionWanted`).
+        let admission = trust.admission
         let kinds: [UInt8] = [
-            admission.selfSigned ? 1 : 0, encoder.kept.rawValue, admission.usage == .required ? 1 : 0,
+            admission.selfSigned ? 1 : 0, trust.encoder.kept.rawValue, admission.usage == .required ? 1 : 0,
+            admission.names == nil ? 0 : 1,
         ]
         let keys = Array("\(admission.keys);".utf8)
         // No name contains a space.
@@ -301,7 +292,7 @@ private nonisolated func sessionWanted(
     copy?.pointee = 0
     guard let context = serverContext(of: connection),
         let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length))),
-        let session = context.sessions.find(id, admitting: context.admission)
+        let session = context.sessions.find(id, admitting: context.trust.admission)
     else { return nil }
     if let connection { HandshakeRecord.of(connection)?.offeredSession = id }
     return session

@@ -20,7 +20,7 @@ public final class VirtualHosts {
 
     /// The names of all hosts, each with the admission of its clients.
     public var admissions: [(name: ServerName, admission: ClientAdmission)] {
-        named.entries.map { ($0.name, $0.value.admission) }
+        named.entries.map { ($0.name, $0.value.trust.admission) }
     }
 
     /// Returns whether a host has the name, in any case.

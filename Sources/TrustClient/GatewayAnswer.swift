@@ -58,7 +58,9 @@ public struct GatewayAnswer: Equatable, Sendable {
     /// denial a new proof does not help.
     private static func status(of denial: String?) -> Int {
         guard let denial else { return 200 }
-        let row = Denial.allCases.first { $0.status != nil && String(describing: $0.row.code) == denial }
+        let rows = Denial.allCases.filter { $0.status != nil && String(describing: $0.row.code) == denial }
+        // An alert has a status only behind a proxy that terminates TLS.
+        let row = rows.first { $0.row.answer == $0.status.map { .status($0) } } ?? rows.first
         return row?.status.map { Int($0) } ?? 400
     }
 

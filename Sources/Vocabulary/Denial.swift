@@ -31,6 +31,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case rateLimited
     case webSocketVersion
     // The route.
+    case certificateInvalid
     case misdirected
     case routeUnknown
     case methodRefused
@@ -73,7 +74,8 @@ extension Denial {
     public enum Answer: Equatable, Sendable {
         /// An HTTP response with this status.
         case status(UInt16)
-        /// A fatal TLS alert with this description (RFC 8446 section 6.2). There is no HTTP.
+        /// A fatal TLS alert with this description (RFC 8446 section 6.2). There is no HTTP, except where a proxy terminates
+        /// the client's TLS: then 401.
         case alert(Alert)
         /// A fatal TLS alert according to the fault: protocol_version, no_application_protocol, decode_error and
         /// others.
@@ -166,7 +168,7 @@ extension Denial {
         case .certificateNotPinned:
             Row(
                 code: "certificate_not_pinned", answer: .alert(.badCertificate), fault: .client, retry: .safe,
-                sentence: "The key of the client certificate is not one of the keys that this listener accepts.")
+                sentence: "The client certificate has none of the keys or names that this listener accepts.")
         // These codes are those of refused requests, so that a search finds both.
         case .deviceRevokedInHandshake:
             Row(
@@ -231,6 +233,10 @@ extension Denial {
             Row(
                 code: "websocket_version", answer: .status(426), fault: .client, retry: .safe,
                 sentence: "Only WebSocket version 13 is supported.")
+        case .certificateInvalid:
+            Row(
+                code: "certificate_invalid", answer: .status(400), fault: .gateway, retry: .safe,
+                sentence: "The proxy that terminates TLS stated no readable client certificate.")
         case .misdirected:
             Row(
                 code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
@@ -380,7 +386,8 @@ extension Denial {
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
-            .requestTimeout, .rateLimited, .webSocketVersion, .misdirected, .routeUnknown, .methodRefused,
+            .requestTimeout, .rateLimited, .webSocketVersion, .certificateInvalid, .misdirected, .routeUnknown,
+            .methodRefused,
             .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit,
             .storeUnavailable,
             .overloaded, .internalError, .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit,
@@ -389,12 +396,17 @@ extension Denial {
         }
     }
 
-    /// Whether the answer asks for a proof. Every 401 does, with `WWW-Authenticate` and `Accept-Signature`.
-    public var asksForProof: Bool { status == 401 }
+    /// Whether the answer asks for a proof, with `Accept-Signature`. A 401 for a certificate does not.
+    public var asksForProof: Bool { row.answer == .status(401) }
 
     /// The HTTP status. Nil for denials without one.
     public var status: UInt16? {
-        if case .status(let status) = row.answer { status } else { nil }
+        switch row.answer {
+        case .status(let status): status
+        // Of the certificate that a proxy states.
+        case .alert: 401
+        case .fittingAlert, .close, .goAway: nil
+        }
     }
 }
 
@@ -431,10 +443,12 @@ extension Denial {
     public var grpcStatus: GRPCStatus? {
         switch self {
         // 400.
-        case .requestMalformed, .headerRefused, .bodyDigestMismatch: .internalError
-        // 401.
+        case .requestMalformed, .headerRefused, .bodyDigestMismatch, .certificateInvalid: .internalError
+        // 401, in the end of this list where a proxy terminates TLS.
         case .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
-            .proofInvalid, .counterReplayed, .counterLate:
+            .proofInvalid, .counterReplayed, .counterLate, .certificateRequired, .certificateUnknownAuthority,
+            .certificateExpired, .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned,
+            .deviceRevokedInHandshake, .bindingEndedInHandshake:
             .unauthenticated
         // 403.
         case .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused:
@@ -453,10 +467,9 @@ extension Denial {
         case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .overloaded,
             .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit:
             .unavailable
-        case .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
-            .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
-            .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
-            .protocolAbused, .responseNotTaken:
+        case .proxyHeaderRefused, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
+            .protocolAbused,
+            .responseNotTaken:
             nil
         }
     }

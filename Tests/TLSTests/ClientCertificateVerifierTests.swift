@@ -58,7 +58,7 @@ struct ClientCertificateVerifierTests {
             let chain = [try issue(.client, leaf, by: issuer)]
             for accepted in [[leaf], [key], [leaf, key]] {
                 let keys = ClientKeys(accepted.map(\.kind))
-                let result = try context(trusting: issuer, ClientAdmission(keys: keys)).verify(chain)
+                let result = try context(trusting: issuer, ClientAdmission(keys: keys)).trust.verify(chain)
                 let isFit = accepted.contains(leaf) && accepted.contains(key)
                 #expect((fault(result) == nil) == isFit, "\(leaf) by \(key), accepting \(accepted)")
                 if !isFit { #expect(fault(result)?.kind == .unsuitable) }
@@ -70,7 +70,7 @@ struct ClientCertificateVerifierTests {
     func reasons() throws {
         let issuer = try issuer(.rsa2048)
         let chain = [try issue(.client, .p256, by: issuer)]
-        let refused = fault(try context(trusting: issuer).verify(chain))
+        let refused = fault(try context(trusting: issuer).trust.verify(chain))
         #expect(refused?.reason == "the authority CN=authority has the key RSA-2048, and `keys` accepts p256")
         #expect(refused?.certificate?.subject == "CN=client")
     }
@@ -81,8 +81,8 @@ struct ClientCertificateVerifierTests {
         let chain = [try issue(.server(names: ["localhost"]), .p256, by: issuer)]
         for usage in [ClientAdmission.UsageDemand.required, .ifPresent] {
             let context = try context(trusting: issuer, ClientAdmission(usage: usage))
-            #expect(fault(try context.verify(chain))?.kind == .unsuitable)
-            #expect(fault(try context.verify([try issue(.client, .p256, by: issuer)])) == nil)
+            #expect(fault(try context.trust.verify(chain))?.kind == .unsuitable)
+            #expect(fault(try context.trust.verify([try issue(.client, .p256, by: issuer)])) == nil)
         }
     }
 

@@ -57,7 +57,6 @@ package final class Enforcement {
     private let client: RegistryClient
     private let waits: Waits
     private let verifications: VerificationQueue
-    let tunnels: OpenTunnels
     private let watch: LoopTimer
 
     /// A device may hold one part in so many of `heldContent`, or the content of one request.
@@ -68,10 +67,13 @@ package final class Enforcement {
 
     /// Starts the enforcement.
     ///
-    /// - Parameter barred: Called with the mTLS keys whose open connections are to be closed.
+    /// - Parameters:
+    ///   - tunnels: The tunnels whose clients the registry is asked about.
+    ///   - barred: Called with the mTLS keys whose open connections are to be closed.
     init(
-        _ settings: Settings, _ registry: DeviceRegistry, routes: RouteTable, upstreams: [String], loop: Loop,
-        pool: BufferPool, _ library: LibraryContext, barred: @escaping ([KeyID]) -> Void
+        _ settings: Settings, _ registry: DeviceRegistry, routes: RouteTable, upstreams: [String],
+        tunnels: OpenTunnels, loop: Loop, pool: BufferPool, _ library: LibraryContext,
+        barred: @escaping ([KeyID]) -> Void
     ) throws {
         self.library = library
         self.loop = loop
@@ -103,8 +105,6 @@ package final class Enforcement {
             exchange.verificationDue()
             return true
         }
-        let tunnels = OpenTunnels()
-        self.tunnels = tunnels
         client = try RegistryClient(registry, loop: loop) { event in
             switch event {
             case .device(let token, let lookup): waits.leave(token)?.registryAnswered(lookup)

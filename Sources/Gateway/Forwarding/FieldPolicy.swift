@@ -46,11 +46,13 @@ struct FieldPolicy {
     private let strippedKnown: UInt64
 
     /// - Parameters:
+    ///   - own: Names that are stripped whatever the conf file says, besides the constant ones; in lower case.
     ///   - stripped: Names that the conf file adds.
     ///   - forwarded: Names that are forwarded although they would be stripped or refused.
-    init(stripped: [String] = [], forwarded: [String] = []) {
+    init(own: [String] = [], stripped: [String] = [], forwarded: [String] = []) {
         let all =
-            ProtectedFields.own.map { Entry($0, .strip) } + forwarded.map { Entry(name: $0, .forward) }
+            ProtectedFields.own.map { Entry($0, .strip) } + own.map { Entry(name: $0, .strip) }
+            + forwarded.map { Entry(name: $0, .forward) }
             + ProtectedFields.refused.map { Entry($0, .refuse) } + ProtectedFields.removed.map { Entry($0, .strip) }
             + stripped.map { Entry(name: $0, .strip) }
         var entries = [[Entry]](repeating: [], count: Self.placeCount)

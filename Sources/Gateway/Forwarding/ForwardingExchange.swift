@@ -75,7 +75,12 @@ final class ForwardingExchange: Exchange {
     }
 
     let gateway: GatewayApplication
-    let client: ClientMemory
+    let own: ConnectionClient
+    /// The clients that the connection's peer states; nil if the peer is the client.
+    let clients: ForwardedClients?
+    /// The client of the request, and where it comes from.
+    private(set) var client: ClientMemory
+    private(set) var origin: ClientOrigin
     let call = ForwardingCall()
     var request = RequestState()
     /// The content of a request with a verified proof.
@@ -83,7 +88,10 @@ final class ForwardingExchange: Exchange {
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
         self.gateway = gateway
-        client = ClientMemory.of(connection, gateway)
+        own = ConnectionClient.of(connection, gateway)
+        clients = gateway.clients(at: connection.listener)
+        client = own.client
+        origin = own.origin
         super.init(connection: connection)
     }
 
@@ -94,8 +102,16 @@ final class ForwardingExchange: Exchange {
         let head = head
         request.trace =
             gateway.mayContinueTrace(of: head) ? gateway.trace(of: head, headBytes.readable) : gateway.beginTrace()
-        if let refusal = RequestDecision.source(client.source, gateway, now: connection.loop.now) {
+        if let clients {
+            origin = clients.origin(of: head, headBytes.readable, at: own.origin, gateway)
+        }
+        if let refusal = RequestDecision.source(origin.source, gateway, now: connection.loop.now) {
             return deny(refusal)
+        }
+        if let clients {
+            do throws(Refusal) { client = try clients.client(of: head, headBytes.readable, at: origin) } catch {
+                return deny(error)
+            }
         }
         begin(head)
     }
@@ -209,6 +225,8 @@ final class ForwardingExchange: Exchange {
         noteDecision(in: gateway.recent)
         request = RequestState()
         provenContent = nil
+        // The next request has another client.
+        if clients != nil { (client, origin) = (own.client, own.origin) }
     }
 }
 
@@ -307,13 +325,12 @@ extension ForwardingExchange {
     /// Returns the fields about the client that the upstream receives.
     private func clientFields(for upstream: Int) -> ClientFields {
         let settings = gateway.upstreams[upstream].settings.clientFields
-        var fields = ClientFields(forwarded: settings.names.contains(.forwarded) ? client.forwarded : nil)
+        var fields = ClientFields(forwarded: settings.names.contains(.forwarded) ? origin.forwarded : nil)
         guard !settings.isForwardedAlone else { return fields }
-        var others = ClientFields.Others(settings.names, address: client.address)
+        var others = ClientFields.Others(settings.names, address: origin.address)
         // A client without a certificate has no such field. One whose certificate does not fit was refused. A copied
         // key must not pass for its phone, so a request with a denial against it has none.
-        if settings.certificate != .off, request.decision.observed == nil, let certificate = connection.identity?.fields
-        {
+        if settings.certificate != .off, request.decision.observed == nil, let certificate = client.identity?.fields {
             others.certificate = certificate.leaf
             if settings.certificate == .leafAndChain { others.chain = certificate.chain }
         }

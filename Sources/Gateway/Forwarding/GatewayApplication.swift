@@ -19,6 +19,10 @@ package final class GatewayApplication: Application {
     let upstreamRequest: UpstreamRequest
     /// The ports that requests may name, by listener.
     private let ports: [[UInt16]]
+    /// The clients that the peers of a listener state, by listener; nil where the peers are the clients. Set before anything
+    /// is accepted.
+    private var forwardedClients: [ForwardedClients?] = []
+    let tunnels = OpenTunnels()
     let denials: DenialResponses
     let pool: BufferPool
     /// Nil without a registry: then all routes require a certificate only. Set before anything is accepted.
@@ -87,7 +91,9 @@ package final class GatewayApplication: Application {
         traces = TraceGenerator(sample: sample)
         continuesTraces = !settings.strippedFields.contains("traceparent")
         upstreamRequest = UpstreamRequest(
-            policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields))
+            policy: FieldPolicy(
+                own: settings.certificateFields, stripped: settings.strippedFields, forwarded: settings.forwardedFields)
+        )
         denials = DenialResponses(uriPrefix: settings.denialURI)
         // Copies without memory shared with other threads.
         ports = settings.ports.map { $0.map(\.self) }
@@ -117,18 +123,28 @@ package final class GatewayApplication: Application {
         ForwardingExchange(connection: connection, gateway: self)
     }
 
+    /// Returns the clients that the peers of a listener state; nil if the peers are the clients.
+    func clients(at listener: Int) -> ForwardedClients? {
+        forwardedClients.isEmpty ? nil : forwardedClients[listener]
+    }
+
+    /// Whether the peer is a proxy. Limits of one client are not for it: the listener's own limit is.
+    private func isProxy(_ connection: ServerConnection) -> Bool { clients(at: connection.listener) != nil }
+
     package override func admits(_ connection: ServerConnection) -> Bool {
-        shared.sources.open(connection.peer.block, sourceLimits)
+        isProxy(connection) || shared.sources.open(connection.peer.block, sourceLimits)
     }
 
     package override func connectionClosed(_ connection: ServerConnection) {
-        shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
+        if !isProxy(connection) {
+            shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
+        }
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
         if connection.standing == .counted, let key = connection.clientKey { shared.clients.give(of: key) }
     }
 
     package override func admitsClient(of connection: ServerConnection) -> Bool {
-        guard let key = connection.clientKey else { return true }
+        guard let key = connection.clientKey, !isProxy(connection) else { return true }
         guard shared.clients.take(for: key, limit: clientLimits.connections) else { return false }
         connection.countedForClient()
         return true
@@ -139,7 +155,7 @@ package final class GatewayApplication: Application {
     }
 
     package override func admitsStream(on connection: ServerConnection) -> Bool {
-        streams.isFree(streamShare(of: connection))
+        isProxy(connection) || streams.isFree(streamShare(of: connection))
     }
 
     package override func streamBegan(on connection: ServerConnection) {
@@ -176,7 +192,7 @@ package final class GatewayApplication: Application {
         metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
         metrics.counts.connectionBegan(connection.applicationProtocol)
         connection.authenticated()
-        shared.sources.handshakeCompleted(connection.peer.block)
+        if !isProxy(connection) { shared.sources.handshakeCompleted(connection.peer.block) }
     }
 
     package override func acceptingPaused(errno: Int32) {
@@ -345,6 +361,7 @@ extension GatewayApplication {
     package struct Settings: Sendable {
         let routes: [Route]
         let upstreams: [UpstreamSettings]
+        let certificateFields: [String]
         let strippedFields: [String]
         let forwardedFields: [String]
         let denialURI: String
@@ -359,6 +376,7 @@ extension GatewayApplication {
 
         /// - Parameters:
         ///   - routes: Routes, which refer to upstreams by index.
+        ///   - certificateFields: Names of the fields in which proxies state certificates. They reach no upstream.
         ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
         ///   - forwardedFields: Names of header fields that reach upstreams, although they otherwise never do.
         ///   - denialURI: The prefix of `error_uri`; the denial's code is appended.
@@ -366,13 +384,15 @@ extension GatewayApplication {
         ///   - ports: The ports that requests may name, by listener.
         ///   - tracing: Nil if spans are not exported.
         package init(
-            routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], forwardedFields: [String],
-            denialURI: String, listeners: [String], ports: [[UInt16]], accessLog: AccessLog.Settings,
+            routes: [Route], upstreams: [UpstreamSettings], certificateFields: [String], strippedFields: [String],
+            forwardedFields: [String], denialURI: String, listeners: [String], ports: [[UInt16]],
+            accessLog: AccessLog.Settings,
             tracing: TracingSettings?, rates: RequestRates,
             sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
         ) {
             self.routes = routes
             self.upstreams = upstreams
+            self.certificateFields = certificateFields
             self.strippedFields = strippedFields
             self.forwardedFields = forwardedFields
             self.denialURI = denialURI
@@ -396,10 +416,23 @@ extension GatewayApplication {
         barred: @escaping ([KeyID]) -> Void
     ) throws {
         enforcement = try Enforcement(
-            settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), loop: loop, pool: pool,
-            library,
-            barred: barred)
+            settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), tunnels: tunnels, loop: loop,
+            pool: pool, library, barred: barred)
         appPlaces = settings.apps.map { metrics.counts.placeOfApp($0.id.description) }
+    }
+
+    /// Sets the clients that the peers of listeners state. Called before anything is accepted.
+    ///
+    /// - Parameter clients: By listener; nil where the peers are the clients.
+    package func recognize(_ clients: [ForwardedClients?]) {
+        forwardedClients = clients.contains { $0 != nil } ? clients : []
+    }
+
+    /// Judges clients that the peers of a listener state by the rules of another configuration, too, and ends the tunnels of
+    /// those that it does not admit.
+    package func judgeClients(at listener: Int, also admission: ClientAdmission) {
+        clients(at: listener)?.judge(also: admission)
+        tunnels.endUnadmitted()
     }
 
     /// Logs that a worker has begun or ceased to use a server.

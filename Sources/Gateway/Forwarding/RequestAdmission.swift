@@ -14,7 +14,8 @@ extension ForwardingExchange {
     var isSelfSigned: Bool { client.certificate == .selfSigned }
 
     func begin(_ head: RequestHead) {
-        let isServed = connection.serves(host: head.host.of(headBytes.readable))
+        // A proxy names itself in the handshake.
+        let isServed = clients != nil || connection.serves(host: head.host.of(headBytes.readable))
         let introduced = isSelfSigned ? request.decision.introduced : nil
         let step = request.decision.begin(
             head, headBytes.readable, isServed: isServed, listener: connection.listener,
@@ -30,7 +31,7 @@ extension ForwardingExchange {
     /// Notes what the client calls itself, if the route observes some devices.
     private func noteVersion(_ head: RequestHead) {
         guard let route = request.decision.route, gateway.routes.routes[route].isObserved,
-            client.version == nil
+            client.version == nil || clients != nil
         else { return }
         let field = head.fields.first { $0.name == .userAgent }
         client.version = field.map { ClientVersion.text(of: $0.valueRange.of(headBytes.readable)) } ?? ""
@@ -51,7 +52,7 @@ extension ForwardingExchange {
             let shortage = takePlace()
             perform(
                 request.decision.admit(
-                    shortage, hasContent: framing.hasContent, certificateEnd: connection.identity?.notAfter ?? 0,
+                    shortage, hasContent: framing.hasContent, certificateEnd: client.identity?.notAfter ?? 0,
                     gateway, now: connection.loop.now))
         case .collect: holdContent(isStreamed: false)
         case .stream: holdContent(isStreamed: true)
@@ -140,7 +141,7 @@ extension ForwardingExchange {
     private func takePlace() -> Refusal? {
         guard let route = request.decision.route else { return nil }
         let upstream = gateway.routes.routes[route].upstream
-        if gateway.upstreams[upstream].settings.clientFields.certificate != .off, let identity = connection.identity,
+        if gateway.upstreams[upstream].settings.clientFields.certificate != .off, let identity = client.identity,
             identity.fields == nil
         {
             return Refusal(.headTooLarge, "the client's certificate does not fit into Client-Cert")
@@ -296,9 +297,11 @@ extension ForwardingExchange {
         defer { letGoOfHead() }
         // Everybody can make a key and connect with it. Each unknown key must cost at least a handshake. What a client
         // has sent after a request for another protocol must never be read as another request.
-        let isLast = denial == .deviceUnknown && isSelfSigned || denial == .certificateAbsent || isUpgradeAsked
+        // The connection of a proxy is for other clients too.
+        let isStranger = denial == .deviceUnknown && isSelfSigned || denial == .certificateAbsent
+        let isLast = isStranger && clients == nil || isUpgradeAsked
         // There is no other way to present a certificate than a new connection with a full handshake.
-        if denial == .certificateAbsent { connection.forgetSession() }
+        if denial == .certificateAbsent, clients == nil { connection.forgetSession() }
         guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
         let length = gateway.denials.contentLength(of: refusal)
         let isHead = head.method == .head
@@ -366,6 +369,8 @@ extension ForwardingExchange {
                     to: &output, for: head, route: request.decision.route, device: request.decision.deviceOfCertificate)
             }
         } else {
+            // A 401 for a certificate names a scheme, too; no other fits.
+            if denial.status == 401 { output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"") }
             appendDueChallenge(to: &output)
         }
     }

@@ -100,8 +100,10 @@ struct RequestDecision: ~Copyable {
     // MARK: - Source and route
 
     /// Decides by the rate of the source.
-    static func source(_ owner: Int, _ gateway: GatewayApplication, now: Instant) -> Refusal? {
-        guard let limiter = gateway.limiter, limiter.limitsSources else { return nil }
+    ///
+    /// - Parameter owner: Nil if the client's address is not known.
+    static func source(_ owner: Int?, _ gateway: GatewayApplication, now: Instant) -> Refusal? {
+        guard let limiter = gateway.limiter, limiter.limitsSources, let owner else { return nil }
         return limiter.excess(ofSource: owner, now: now).map { Refusal($0) }
     }
 

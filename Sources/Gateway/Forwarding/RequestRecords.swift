@@ -22,7 +22,7 @@ extension ForwardingExchange {
         let upstream = request.isUpstreamAsked ? target.map { gateway.upstreams[$0.upstream].settings } : nil
         recent.add(
             RecentDecision(
-                entry, at: WallClock.microseconds, from: connection.peer, route: target?.name,
+                entry, at: WallClock.microseconds, from: origin.peer, route: target?.name,
                 deviceNumber: request.isDeviceKnown ? client.label?.device.number : nil, upstream: upstream?.name,
                 server: upstream.flatMap { upstream in call.lastServer.map { upstream.servers[$0].name } }))
     }
@@ -53,14 +53,14 @@ extension ForwardingExchange {
         }
         entry.isConnect = head.opensWebSocket
         entry.listener = connection.listener
-        entry.host = client.host
+        entry.host = own.host
         entry.version = version
         return entry
     }
 
     private func entry(in log: AccessLog) -> AccessLog.Entry {
         var entry = entry
-        entry.client = client.piece
+        entry.client = origin.piece
         if request.refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
         if request.isUpstreamAsked, let route = request.decision.route {
             entry.upstream = gateway.routes.routes[route].upstream
@@ -77,7 +77,7 @@ extension ForwardingExchange {
     }
 
     private func disclosure(_ wanted: DisclosedFields) -> Disclosure {
-        var disclosure = Disclosure(wanted, of: connection.peer)
+        var disclosure = Disclosure(wanted, of: origin.peer)
         disclosure.add(wanted, of: head, headBytes.readable)
         return disclosure
     }
@@ -95,7 +95,7 @@ extension ForwardingExchange {
                 isConnect: head.opensWebSocket, version: version,
                 status: status,
                 requestBytes: requestBytes, responseBytes: responseBytes, decision: request.outcome,
-                denial: request.refusal?.denial, listener: connection.listener, host: client.host,
+                denial: request.refusal?.denial, listener: connection.listener, host: own.host,
                 device: request.isDeviceKnown ? client.label?.label : nil,
                 upstream: request.isUpstreamAsked
                     ? request.decision.route.map { gateway.routes.routes[$0].upstream } : nil,

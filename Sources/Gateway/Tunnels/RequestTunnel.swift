@@ -46,7 +46,7 @@ extension ForwardingExchange {
         noteUpstream()
         // An open tunnel releases its head.
         noteDisclosed()
-        let isOpen = openTunnel { output in
+        let isOpen = openTunnel(of: client.identity) { output in
             if version != .http2 {
                 output.appendField("Upgrade", "websocket")
                 output.appendField("Connection", "Upgrade")
@@ -59,7 +59,7 @@ extension ForwardingExchange {
         provenContent = nil
         gateway.upstreamAnswered(request.decision.route)
         gateway.tunnelOpened()
-        gateway.enforcement?.tunnels.enter(self)
+        gateway.tunnels.enter(self)
         if let log = gateway.log { recordOpening(in: log) }
         return nil
     }
@@ -123,6 +123,13 @@ extension ForwardingExchange {
         denyTunnel(refusal)
     }
 
+    /// Ends the tunnel of a client that a proxy has stated and that a later configuration does not admit. Other clients lose
+    /// their connections.
+    func endUnlessAdmitted() {
+        guard let identity = client.identity, let objection = clients?.objection(to: identity) else { return }
+        denyTunnel(Refusal(Denial(objection.kind), objection.reason))
+    }
+
     func denyTunnel(_ refusal: Refusal) {
         request.refusal = refusal
         noteTunnelEnd(.denied)
@@ -145,15 +152,14 @@ extension ForwardingExchange {
             // If the client closed in order, or was made to, the service receives an orderly end. If the client was
             // lost, the connection to the service is cut.
             if request.tunnelEnd != .clientLost { call.carrier?.finishSending() }
-            gateway.enforcement?.tunnels.leave(self)
+            gateway.tunnels.leave(self)
             gateway.tunnelEnded(request.tunnelEnd ?? .client)
         }
         if let place = request.tunnelPlace { gateway.give(place) }
     }
 }
 
-/// The tunnels of one generation whose clients the registry is asked about: a tunnel has no next request that would
-/// be judged by later revocations.
+/// The tunnels of one generation: a tunnel has no next request that would be judged by later revocations.
 final class OpenTunnels {
     private var tunnels: [ObjectIdentifier: ForwardingExchange] = [:]
 
@@ -167,11 +173,16 @@ final class OpenTunnels {
         for tunnel in Array(tunnels.values) { tunnel.confirmStanding() }
     }
 
+    /// Ends the tunnels whose clients a later configuration does not admit.
+    func endUnadmitted() {
+        for tunnel in Array(tunnels.values) { tunnel.endUnlessAdmitted() }
+    }
+
     /// Checks the tunnels of these mTLS keys.
     func confirm(_ keys: [KeyID]) {
         guard !tunnels.isEmpty else { return }
         let meant = Set(keys)
-        for tunnel in Array(tunnels.values) where tunnel.connection.identity?.keyID.map(meant.contains) == true {
+        for tunnel in Array(tunnels.values) where tunnel.client.keyID.map(meant.contains) == true {
             tunnel.confirmStanding()
         }
     }

@@ -29,10 +29,12 @@ extension ConfigurationSection {
 
     /// The settings with the names of their properties.
     fileprivate var settings: [(property: String, setting: any AnySetting)] {
-        Mirror(reflecting: self).children.compactMap { child in
-            guard let label = child.label, let setting = child.value as? any AnySetting else { return nil }
+        Mirror(reflecting: self).children.flatMap { child -> [(property: String, setting: any AnySetting)] in
+            // The settings of another section, among those of this one.
+            if let embedded = child.value as? any ConfigurationSection { return embedded.settings }
+            guard let label = child.label, let setting = child.value as? any AnySetting else { return [] }
             // The storage of a wrapped property has an underscore.
-            return (String(label.dropFirst()), setting)
+            return [(String(label.dropFirst()), setting)]
         }
     }
 

@@ -254,7 +254,8 @@ public struct Blueprint: Sendable {
     /// The settings from which each worker makes its application.
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
-            routes: routes, upstreams: upstreams, strippedFields: configuration.strippedFields,
+            routes: routes, upstreams: upstreams, certificateFields: configuration.certificateFields,
+            strippedFields: configuration.strippedFields,
             forwardedFields: configuration.forwardedFields, denialURI: configuration.denialURI,
             listeners: listeners.map(\.name), ports: listeners.map(\.ports),
             accessLog: configuration.log.accessSettings, tracing: tracing?.requests, rates: rates,

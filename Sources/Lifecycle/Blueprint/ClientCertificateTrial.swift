@@ -17,7 +17,8 @@ public struct ClientCertificateTrial: Sendable {
 
     public var isAccepted: Bool { verdicts.contains(where: \.isAccepted) }
 
-    /// Verifies a certificate at each listener and host, by the verifier of the handshake. The registry is not asked.
+    /// Verifies a certificate at each listener and host, by the verifier of the handshake; behind a proxy, as a
+    /// certificate that it states. The registry is not asked.
     ///
     /// - Parameters:
     ///   - path: a PEM file: the certificate, then those that its client sends with it.
@@ -29,9 +30,14 @@ public struct ClientCertificateTrial: Sendable {
             let chain = try Certificate.all(inPEM: try FileContents.read(path), library)
             let sessions = SessionTable(limit: 1)
             var verdicts: [Verdict] = []
-            for host in blueprint.listeners.flatMap(\.allHosts) {
-                let context = try host.makeContext(library, sessions)
-                verdicts.append(Verdict(try context.verify(chain), at: host.place))
+            for listener in blueprint.listeners {
+                for host in listener.allHosts where listener.forwarded == nil {
+                    let context = try host.makeContext(library, sessions)
+                    verdicts.append(Verdict(try context.trust.verify(chain), at: host.place))
+                }
+                if let forwarded = listener.forwarded {
+                    verdicts.append(Verdict(try forwarded.make(library).verify(chain), at: forwarded.clients.place))
+                }
             }
             self.verdicts = verdicts
         } catch {

@@ -57,13 +57,13 @@ struct ExpiryNews {
                 name: "\(certificate.place): the certificate of \(certificate.subject)",
                 end: certificate.notAfter, lead: certificateLead)
         }
-        let lists = blueprint.listeners.flatMap(\.allHosts).flatMap { host in
-            host.revocationLists.map { list in
+        let lists = blueprint.listeners.flatMap(\.allClients).flatMap { _, clients in
+            clients.revocationLists.map { list in
                 // Lists are renewed well before their end: a quarter of their life is late.
                 Item(
-                    name: "\(host.place): the revocation list of \(list.issuer)", end: list.nextUpdate,
+                    name: "\(clients.place): the revocation list of \(list.issuer)", end: list.nextUpdate,
                     lead: max(0, list.nextUpdate - list.thisUpdate) / 4,
-                    consequence: host.requiresFreshLists
+                    consequence: clients.requiresFreshLists
                         ? "all clients of this authority are refused until a fresh list is loaded" : nil)
             }
         }

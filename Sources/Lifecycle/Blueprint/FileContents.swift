@@ -96,6 +96,22 @@ struct PEMFile: Sendable {
             throw StartupError(error.description, of: subject)
         }
     }
+
+    /// Returns the certificates in the file, at least one.
+    ///
+    /// - Parameter place: The beginning of messages.
+    func certificates(_ place: String, _ library: LibraryContext) throws(StartupError) -> [Certificate] {
+        try parse(place) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
+    }
+
+    /// Parses the content.
+    func parse<Value>(
+        _ place: String, _ body: ([UInt8]) throws(CryptographyError) -> Value
+    ) throws(StartupError) -> Value {
+        do throws(CryptographyError) { return try body(bytes) } catch {
+            throw StartupError("\(place): \(path): \(error)", of: subject)
+        }
+    }
 }
 
 /// Finds which of several files is at fault: OpenSSL names the failed call, but operators correct files.

@@ -19,8 +19,14 @@ struct ListenerBlueprint: Sendable {
     /// For clients that ask for no host, or for one that is not among `hosts`.
     let standard: HostBlueprint
     let hosts: [HostBlueprint]
+    /// The clients whose certificates the peers state; nil if the peers are the clients.
+    let forwarded: ForwardedClientsBlueprint?
 
     var allHosts: [HostBlueprint] { [standard] + hosts }
+    /// Everybody whose certificates are judged, each with the first name of its host.
+    var allClients: [(host: String?, clients: ClientsBlueprint)] {
+        allHosts.map { ($0.label, $0.clients) } + [forwarded].compactMap { $0 }.map { (nil, $0.clients) }
+    }
 
     init(_ listener: ListenerConfiguration) throws(StartupError) {
         let name = listener.address.description
@@ -39,6 +45,23 @@ struct ListenerBlueprint: Sendable {
             hosts.append(try HostBlueprint(host.names, host.tls, host.clients, listener.protocols, place: place))
         }
         self.hosts = hosts
+        forwarded = try listener.forwardedCertificate.map { section throws(StartupError) in
+            try ForwardedClientsBlueprint(section, place: "listener \(name), forwarded_certificate")
+        }
+    }
+
+    /// Refuses authorities that both proxies and their clients have: such a client could pass for the proxy.
+    func checkSeparation(_ library: LibraryContext) throws(StartupError) {
+        guard let forwarded else { return }
+        let proxies = try standard.clients.trusted(library)
+        for file in forwarded.clients.authorities {
+            for authority in try file.certificates(forwarded.clients.place, library) {
+                guard proxies.contains(where: { $0.hasKey(of: authority) }) else { continue }
+                throw StartupError(
+                    "\(standard.place): the authority \(authority.subject) is also among the `clients.authorities`: a client"
+                        + " could pass for the proxy; give proxies an authority of their own", of: file.subject)
+            }
+        }
     }
 
     /// Makes the TLS contexts of a worker: one for the listener and one for each host.
@@ -65,21 +88,14 @@ struct HostBlueprint: Sendable {
     let names: [ServerName]
     let certificates: PEMFile
     let key: PEMFile
-    let authorities: [PEMFile]
-    /// The same lists for all workers.
-    let admission: ClientAdmission
-    let revocationLists: [SignedRevocationList]
-    /// Whether clients are refused if the revocation list of their authority is stale.
-    let requiresFreshLists: Bool
-    /// The stale lists that refuse clients, at the time of reading.
-    private let listWarnings: [StartupWarning]
+    let clients: ClientsBlueprint
     let policy: TLSPolicy
     /// The protocols of the listener.
     let protocols: [ApplicationProtocol]
     /// The same for all workers; nil if nothing is stapled.
     let staple: StapledResponse?
-    /// The sections of the conf file.
-    private let sections: (tls: Place, clients: Place)
+    /// The section of the conf file.
+    private let section: Place
     /// The place in messages: "listener 127.0.0.1:8443, host records.example.org".
     let place: String
 
@@ -94,16 +110,9 @@ struct HostBlueprint: Sendable {
         self.names = names.compactMap { ServerName($0) }
         precondition(self.names.count == names.count, "a host has a name that no client can request")
         self.place = place
-        sections = (tls.place, clients.place)
+        section = tls.place
+        self.clients = try ClientsBlueprint(clients, place: place)
         do {
-            authorities = try clients.authoritiesPaths.map { try PEMFile($0, in: clients.place) }
-            let lists = try Self.revocationLists(clients, authorities)
-            revocationLists = lists.map(\.list)
-            requiresFreshLists = clients.revocationPolicy == .requireFresh
-            listWarnings =
-                requiresFreshLists
-                ? lists.compactMap { Self.warning(of: $0.list, $0.path, place, in: clients.place) } : []
-            admission = Self.admission(clients, revocationLists)
             certificates = try PEMFile(tls.certificatePath, in: tls.place)
             key = try PEMFile(key: tls.keyPath, in: tls.place)
             policy = TLSPolicy(tls.policy)
@@ -123,21 +132,19 @@ struct HostBlueprint: Sendable {
         _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil,
         keeping kept: CertificateForwarding = .off
     ) throws(StartupError) -> ServerContext {
-        let chain = try certificates(in: certificates, library)
-        let privateKey = try parse(key) { pem throws(CryptographyError) in
+        let chain = try certificates.certificates(place, library)
+        let privateKey = try key.parse(place) { pem throws(CryptographyError) in
             try PrivateKey(pem: pem, library)
         }
-        var trusted: [Certificate] = []
-        for file in authorities { trusted += try certificates(in: file, library) }
+        let trusted = try clients.trusted(library)
         do throws(CryptographyError) {
             return try ServerContext(
                 names: names, chain: chain, key: privateKey, authorities: trusted,
-                admission: admission.asking(registry), keeping: kept, policy: policy, protocols: protocols,
+                admission: clients.admission.asking(registry), keeping: kept, policy: policy, protocols: protocols,
                 staple: staple, sessions: sessions, library: library)
         } catch {
             let culprit =
-                FaultyFile.among(certificate: certificates.path, key: key.path, in: sections.tls)
-                ?? FaultyFile.among(authorities: authorities.map(\.path), in: sections.clients)
+                FaultyFile.among(certificate: certificates.path, key: key.path, in: section) ?? clients.faultyFile
             throw StartupError(in: place, error, of: culprit ?? certificates.subject)
         }
     }
@@ -151,122 +158,7 @@ struct HostBlueprint: Sendable {
                 "\(place): \(certificates.path): the certificate of \($0.subject) is not a server certificate: clients will refuse it"
             }
             + strange.map { "\(place): \(certificates.path): the certificate does not contain the name \($0.text)" }
-        return texts.map { StartupWarning($0, of: certificates.subject) } + listWarnings
-    }
-
-    /// Returns warnings for authorities none of whose certificates can pass.
-    ///
-    /// - Parameter certificates: those of a file of `authorities`.
-    func warnings(ofAuthorities certificates: [Certificate], in file: PEMFile) -> [StartupWarning] {
-        certificates.compactMap { certificate in
-            let objection =
-                certificate.isGoodForClientAuthorities
-                ? admission.keys.objection(to: certificate)
-                : "has key usages that exclude client certificates"
-            return objection.map {
-                StartupWarning(
-                    "\(place): \(file.path): the authority \(certificate.subject) \($0): no certificate of it can pass",
-                    of: .file(file.path))
-            }
-        }
-    }
-
-    func certificates(
-        in file: PEMFile, _ library: LibraryContext
-    ) throws(StartupError) -> [Certificate] {
-        try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
-    }
-
-    private func parse<Value>(
-        _ file: PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
-    ) throws(StartupError) -> Value {
-        do throws(CryptographyError) { return try body(file.bytes) } catch {
-            throw StartupError("\(place): \(file.path): \(error)", of: file.subject)
-        }
-    }
-
-    private static func admission(
-        _ clients: ListenerConfiguration.Clients, _ lists: [SignedRevocationList]
-    ) -> ClientAdmission {
-        let check: RevocationCheck? =
-            switch clients.revocationPolicy {
-            case .noLists: nil
-            case .acceptStale: RevocationCheck(lists, .acceptStale)
-            case .requireFresh: RevocationCheck(lists, .requireFresh)
-            }
-        return ClientAdmission(
-            selfSigned: clients.acceptsRegistered, keys: ClientKeys(clients.keys),
-            usage: clients.usage == .required ? .required : .ifPresent, isOptional: clients.areOptional,
-            revocation: check, pins: clients.pins.map(Set.init))
-    }
-
-    /// Reads the revocation lists, each with the path of its file. A stale one is no error: handshakes refuse the
-    /// clients of its authority, and all others are served.
-    ///
-    /// - Throws: If a list is not signed by an authority of the listener. If fresh lists are required, also if an
-    ///   authority has none.
-    private static func revocationLists(
-        _ clients: ListenerConfiguration.Clients, _ authorities: [PEMFile]
-    ) throws -> [(list: SignedRevocationList, path: String)] {
-        guard !clients.revocationListsPaths.isEmpty else { return [] }
-        let library = try LibraryContext()
-        var trusted: [Certificate] = []
-        for file in authorities {
-            let certificates: [Certificate]
-            do throws(CryptographyError) { certificates = try Certificate.all(inPEM: file.bytes, library) } catch {
-                throw StartupError("\(file.path): \(error)", of: file.subject)
-            }
-            // No list would match it: the fault is the authority's, not the list's.
-            if let none = certificates.first(where: { !$0.isAuthority }) {
-                throw StartupError(
-                    "\(file.path): \(none.subject) is not a certification authority", of: file.subject)
-            }
-            trusted += certificates
-        }
-        var lists: [(list: SignedRevocationList, path: String)] = []
-        for path in clients.revocationListsPaths {
-            let file = try FileContents.read(path)
-            do throws(CryptographyError) {
-                for list in try SignedRevocationList.all(in: file, signedBy: trusted, library) {
-                    guard !lists.contains(where: { $0.list.authority == list.authority }) else {
-                        throw CryptographyError(doing: "a second revocation list of \(list.issuer)")
-                    }
-                    lists.append((list, path))
-                }
-            } catch {
-                throw StartupError("\(path): \(error)", of: .revocationList(path).within(clients.place))
-            }
-        }
-        for certificate in trusted where clients.revocationPolicy == .requireFresh {
-            let identity = try certificate.authorityIdentity(library)
-            guard lists.contains(where: { $0.list.authority == identity }) else {
-                throw StartupError(
-                    "there is no revocation list of \(certificate.subject) in `crls`; `crl_policy`: require-fresh",
-                    of: clients.revocationListsPaths.first.map { .revocationList($0).within(clients.place) })
-            }
-        }
-        return lists
-    }
-
-    /// Returns a warning if a list is stale or not yet valid, with its date and what to do.
-    private static func warning(
-        of list: SignedRevocationList, _ path: String, _ place: String, in section: Place
-    ) -> StartupWarning? {
-        let now = WallClock.seconds
-        guard !list.isFresh(at: now) else { return nil }
-        let (state, remedy) =
-            list.nextUpdate <= now
-            ? (
-                "is stale since \(InternetTime(seconds: list.nextUpdate))",
-                "replace the file by a fresh list, then reload"
-            )
-            : (
-                "is not valid before \(InternetTime(seconds: list.thisUpdate))",
-                "check the clock, or replace the file and reload"
-            )
-        return StartupWarning(
-            "\(place): \(path): the revocation list of \(list.issuer) \(state): all clients of this authority are refused; "
-                + remedy, of: .revocationList(path).within(section))
+        return texts.map { StartupWarning($0, of: certificates.subject) }
     }
 }
 
@@ -308,20 +200,5 @@ extension StapledResponse {
             "the certificate of \(leaf.subject) requires a stapled OCSP response (must-staple), "
                 + "but there is no `ocsp_response`"
         ]
-    }
-}
-
-extension ClientAdmission {
-    /// Returns a copy that also asks the registry's records in memory about a key. `TLS` does not know the registry,
-    /// and does not wait for it.
-    fileprivate func asking(_ registry: DeviceRegistry?) -> ClientAdmission {
-        guard let registry else { return self }
-        return asking { key in
-            switch registry.knownStanding(of: key) {
-            case .deviceRevoked: .deviceRevoked
-            case .bindingEnded: .bindingEnded
-            case .active, nil: nil
-            }
-        }
     }
 }

@@ -33,17 +33,22 @@ struct StartupChecks {
         for listener in blueprint.listeners {
             for host in listener.allHosts {
                 _ = try host.makeContext(library, sessions)
-                let files = [(host.certificates, CertificateExpiry.Role.server)]
-                for (file, role) in files + host.authorities.map({ ($0, .authority) }) {
-                    let certificates = try host.certificates(in: file, library)
-                    warnings +=
-                        role == .server
-                        ? host.warnings(of: certificates) : host.warnings(ofAuthorities: certificates, in: file)
+                let chain = try host.certificates.certificates(host.place, library)
+                warnings += host.warnings(of: chain)
+                known += chain.map { CertificateExpiry($0, role: .server, listener: listener.name, host: host.label) }
+            }
+            _ = try listener.forwarded?.make(library)
+            for (host, clients) in listener.allClients {
+                warnings += clients.listWarnings
+                for file in clients.authorities {
+                    let certificates = try file.certificates(clients.place, library)
+                    warnings += clients.warnings(ofAuthorities: certificates, in: file)
                     known += certificates.map {
-                        CertificateExpiry($0, role: role, listener: listener.name, host: host.label)
+                        CertificateExpiry($0, role: .authority, listener: listener.name, host: host)
                     }
                 }
             }
+            try listener.checkSeparation(library)
         }
         return (known, try warnings + unnamedHosts(library))
     }
@@ -61,7 +66,7 @@ struct StartupChecks {
             for listener in blueprint.listeners
             where !listener.hosts.contains(where: { $0.names.contains { $0.text == name } }) {
                 let host = listener.standard
-                let chain = try host.certificates(in: host.certificates, library)
+                let chain = try host.certificates.certificates(host.place, library)
                 if chain.first?.isGood(forHost: name) ?? true { isNamed = true }
                 strange = strange ?? host
             }
@@ -231,6 +236,9 @@ extension Configuration {
                     let name = "\(name), host \(host.names.first ?? "")"
                     add(name, [host.tls.certificatePath], host.tls.place)
                     add(name, host.clients.authoritiesPaths, host.clients.place)
+                }
+                if let forwarded = listener.forwardedCertificate?.clients {
+                    add("\(name), forwarded_certificate", forwarded.authoritiesPaths, forwarded.place)
                 }
             }
             for (name, upstream) in upstreams.sorted(by: { $0.key < $1.key }) {

@@ -45,7 +45,7 @@ enum ProcessFamilies {
 
     /// Returns nothing if there are no lists.
     static func revocationLists(of blueprint: Blueprint) -> [MetricFamily] {
-        guard blueprint.listeners.flatMap(\.allHosts).contains(where: { !$0.revocationLists.isEmpty }) else {
+        guard blueprint.listeners.flatMap(\.allClients).contains(where: { !$0.clients.revocationLists.isEmpty }) else {
             return []
         }
         var family = MetricFamily(
@@ -62,12 +62,12 @@ enum ProcessFamilies {
         )
         let now = WallClock.seconds
         for listener in blueprint.listeners {
-            for host in listener.allHosts {
+            for (host, clients) in listener.allClients {
                 // If several authorities have the same name, the list that expires first.
-                let byIssuer = Dictionary(grouping: host.revocationLists, by: \.issuer)
+                let byIssuer = Dictionary(grouping: clients.revocationLists, by: \.issuer)
                 for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
                     let labels: MetricFamily.Labels = [
-                        "listener": listener.name, "host": host.label, "issuer": issuer,
+                        "listener": listener.name, "host": host, "issuer": issuer,
                     ]
                     family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
                     made.add(lists.map(\.thisUpdate).min() ?? 0, labels)

@@ -217,10 +217,10 @@ final class StatusReporter {
                     expiresAt: $0.notAfter)
             },
             revocationLists: blueprint.listeners.flatMap { listener in
-                listener.allHosts.flatMap { host in
-                    host.revocationLists.map {
+                listener.allClients.flatMap { host, clients in
+                    clients.revocationLists.map {
                         StatusDocument.Statement(
-                            listener: listener.name, host: host.label, of: $0.issuer, thisUpdate: $0.thisUpdate,
+                            listener: listener.name, host: host, of: $0.issuer, thisUpdate: $0.thisUpdate,
                             nextUpdate: $0.nextUpdate, now: WallClock.seconds)
                     }
                 }

@@ -15,7 +15,11 @@ final class Generation {
     private let application: GatewayApplication
     let acceptor: Acceptor
     /// The listeners, in the order of the configuration.
-    private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies, connections: Int)]
+    private let listeners:
+        [(
+            address: String, hosts: VirtualHosts, proxies: TrustedProxies, connections: Int,
+            forwarded: ClientAdmission?
+        )]
     private(set) var isDraining = false
     /// Ends what does not end by itself, after `expire`.
     private var patience: LoopTimer?
@@ -29,18 +33,19 @@ final class Generation {
         self.loop = loop
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
+        let kept = blueprint.keptCertificates
         let application = try GatewayApplication(
             blueprint.application, loop: loop, pool: pool, library: library, shared: order.limits,
             log: order.log ?? order.errors, exporter: order.exporter, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
+        application.recognize(try blueprint.listeners.map { try $0.forwarded?.make(library, keeping: kept) })
         self.application = application
         self.acceptor = acceptor
         let registry = order.enforcement?.registry
-        let kept = blueprint.keptCertificates
         listeners = try blueprint.listeners.map {
             (
                 $0.name, try $0.makeHosts(library, order.sessions, asking: registry, keeping: kept), $0.proxies,
-                $0.connections
+                $0.connections, $0.forwarded?.clients.admission
             )
         }
         if let (settings, registry) = order.enforcement {
@@ -59,7 +64,7 @@ final class Generation {
     ///
     /// - Parameter sockets: A listening socket for each address, whose ownership passes to the generation.
     func listen(_ sockets: [String: Int32]) {
-        for (address, hosts, proxies, connections) in listeners {
+        for (address, hosts, proxies, connections, _) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
             acceptor.listen(
                 on: Socket(adopting: descriptor), tls: hosts, proxies: proxies, connections: connections)
@@ -80,6 +85,12 @@ final class Generation {
         // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
             uniqueKeysWithValues: next.listeners.map { ($0.address, ListenerAdmissions($0.hosts)) })
+        for (place, listener) in listeners.enumerated() {
+            guard let forwarded = next.listeners.first(where: { $0.address == listener.address })?.forwarded else {
+                continue
+            }
+            application.judgeClients(at: place, also: forwarded)
+        }
         let listeners = listeners.map { (hosts: $0.hosts, next: admissions[$0.address]) }
         acceptor.bar { connection in
             guard let identity = connection.identity else { return nil }
@@ -197,7 +208,7 @@ extension ListenerAdmissions {
     init(_ listener: VirtualHosts) {
         // In the configuration, host names are unique.
         self.init(
-            standard: listener.standard.admission,
+            standard: listener.standard.trust.admission,
             hosts: Dictionary(uniqueKeysWithValues: listener.admissions.map { ($0.name, $0.admission) }))
     }
 }

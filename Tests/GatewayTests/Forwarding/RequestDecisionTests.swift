@@ -234,7 +234,7 @@ struct RequestDecisionTests {
             .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
-            .protocolAbused, .targetTooLong, .headTooLarge, .requestTimeout,
+            .protocolAbused, .targetTooLong, .headTooLarge, .requestTimeout, .certificateInvalid,
             // After the decision.
             .upstreamUnavailable, .upstreamTimeout, .responseNotTaken,
             // A fault of the gateway itself.
@@ -388,7 +388,8 @@ private final class World {
             GatewayApplication.Settings(
                 routes: routes,
                 upstreams: [UpstreamSettings(name: "service", servers: [.init(name: "a", addresses: [address])])],
-                strippedFields: [], forwardedFields: [], denialURI: "", listeners: ["listener"], ports: [[443]],
+                certificateFields: [], strippedFields: [], forwardedFields: [], denialURI: "", listeners: ["listener"],
+                ports: [[443]],
                 accessLog: AccessLog.Settings(), tracing: nil, rates: rates, sourceLimits: .init(),
                 tunnelLimits: TunnelLimits(worker: 1, device: 1),
                 clientLimits: ClientLimits(connections: 1, streams: 1, requests: 1)),
