@@ -89,6 +89,25 @@ def make_certificates(built, directory):
     return directory / "certificates"
 
 
+def make_edge(certificates):
+    """A proxy that terminates the phones' TLS: its own certificate, and that of the phone that it states."""
+    leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "keyUsage=critical,digitalSignature"]
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
+    authority = ["-x509", *key, "-subj", "/CN=edges", "-addext", "keyUsage=critical,keyCertSign"]
+    run("openssl", "req", *authority, "-keyout", certificates / "edge-ca.key", "-out", certificates / "edge-ca.pem")
+    for name, issuer in (("edge", "edge-ca"), ("stated", "gms-ca")):
+        run("openssl", "req", "-x509", *key, *leaf, "-subj", f"/CN={name}", "-addext", "extendedKeyUsage=clientAuth",
+            "-addext", f"subjectAltName=DNS:{name}.internal", "-CA", certificates / f"{issuer}.pem",
+            "-CAkey", certificates / f"{issuer}.key", "-keyout", certificates / f"{name}.key",
+            "-out", certificates / f"{name}.pem")
+
+
+def stated_certificate(certificates):
+    """What the proxy states of the phone, as RFC 9440 has it."""
+    text = (certificates / "stated.pem").read_text()
+    return f":{text.split('-----BEGIN CERTIFICATE-----')[1].split('-----END')[0].replace(chr(10), '')}:"
+
+
 def file_system(directory):
     """The type of the file system that a directory lies on."""
     found, longest = "unknown", -1

@@ -97,7 +97,9 @@ extension Span where Element == UInt8 {
 
     /// Returns whether the bytes are equal.
     public func equals(_ other: Span<UInt8>) -> Bool {
-        isEqual(to: other)
+        guard count == other.count else { return false }
+        for index in indices where self[index] != other[index] { return false }
+        return true
     }
 }
 

@@ -13,8 +13,10 @@ public struct RequestTemplate: Sendable {
     /// The head without the empty line that ends it.
     private let head: [UInt8]
 
-    /// - Parameter body: the content; nil sends a request without any.
-    public init(_ target: LoadURL, method: Method, body: [UInt8]?) {
+    /// - Parameters:
+    ///   - body: the content; nil sends a request without any.
+    ///   - others: further fields.
+    public init(_ target: LoadURL, method: Method, body: [UInt8]?, others: [(name: String, value: String)] = []) {
         self.method = method
         var text = "\(method.name) \(target.target) HTTP/1.1\r\nHost: \(target.authority)\r\n"
         text += "User-Agent: attestgate-load\r\n"
@@ -24,6 +26,10 @@ public struct RequestTemplate: Sendable {
         fields.append(":authority", target.authority)
         fields.append(":path", target.target)
         fields.append("user-agent", "attestgate-load")
+        for (name, value) in others {
+            text += "\(name): \(value)\r\n"
+            fields.append(name.lowercased(), value)
+        }
         if let body {
             text += "Content-Length: \(body.count)\r\n"
             fields.append("content-length", "\(body.count)")

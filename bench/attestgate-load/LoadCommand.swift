@@ -68,6 +68,8 @@ struct LoadCommand: ParsableCommand {
     var method = "GET"
     @Option(name: .customShort("d"), help: "Content of each request: DATA, or @FILE.")
     var data: String?
+    @Option(name: .customShort("H"), help: "A field of each request: NAME: VALUE. May be given several times.")
+    var header: [String] = []
     @Option(help: "IP:PORT to connect to, whatever the URL says.")
     var address: String?
     @Option(help: "Also report the CPU time of this process: the server's. May be given for each of several.")
@@ -184,6 +186,18 @@ struct LoadCommand: ParsableCommand {
         return 0
     }
 
+    private var fields: [(name: String, value: String)] {
+        get throws {
+            try header.map { text in
+                let parts = text.split(separator: ":", maxSplits: 1).map(String.init)
+                guard parts.count == 2, parts[1].hasPrefix(" ") else {
+                    throw ValidationError("-H is of the form NAME: VALUE")
+                }
+                return (parts[0], String(parts[1].dropFirst()))
+            }
+        }
+    }
+
     private func makePlan() throws -> LoadPlan {
         guard let url, let target = LoadURL(url) else { throw ValidationError("the URL is no https URL") }
         guard let method = Method.allCases.first(where: { "\($0.name)" == method }) else {
@@ -196,7 +210,7 @@ struct LoadCommand: ParsableCommand {
             }
         var plan = LoadPlan(
             mode: mode, address: address, target: target,
-            request: RequestTemplate(target, method: method, body: body), connections: connections,
+            request: RequestTemplate(target, method: method, body: body, others: try fields), connections: connections,
             duration: .seconds(duration))
         plan.version = http2 ? .http2 : .http11
         plan.parallel = parallel

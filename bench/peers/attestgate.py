@@ -47,6 +47,13 @@ class AttestGate(Server):
         return f"{{path: {self.registry}/registry.sqlite, secret: {self.registry}/challenge.secret}}"
 
     def configuration(self):
+        edge = ""
+        if "edge" in self.ports:
+            edge = f"""
+  - address: 127.0.0.1:{self.ports["edge"]}
+    tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
+    clients: {{authorities: [{self.certificates}/edge-ca.pem], names: [edge.internal]}}
+    forwarded_certificate: {{format: rfc9440, authorities: [{self.certificates}/gms-ca.pem]}}"""
         proofs = "" if self.registry is None else f"""
   - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
 registry: {self.registry_section()}
@@ -65,7 +72,7 @@ listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
     protocols: [h2, http/1.1]
     tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
-    clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
+    clients: {{authorities: [{self.certificates}/gms-ca.pem]}}{edge}
 upstreams:
   bench: {{servers: [127.0.0.1:{self.upstream_ports[0]}]}}
   balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}{tunnels}

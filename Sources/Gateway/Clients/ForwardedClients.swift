@@ -20,7 +20,8 @@ package final class ForwardedClients {
         let format: ForwardedCertificateFormat
         /// Names in lower case.
         let certificate: [UInt8]
-        let chain: [UInt8]?
+        /// Empty if the format has none.
+        let chain: [UInt8]
         /// The field with the client's address; nil if there is none, as behind a proxy that sends PROXY headers.
         let address: ClientAddressField?
 
@@ -32,7 +33,7 @@ package final class ForwardedClients {
         ) {
             self.format = format
             self.certificate = Array(certificate.utf8)
-            self.chain = chain.map { Array($0.utf8) }
+            self.chain = Array((chain ?? "").utf8)
             self.address = address
         }
     }
@@ -97,12 +98,11 @@ package final class ForwardedClients {
     func client(
         of head: RequestHead, _ bytes: Span<UInt8>, at origin: ClientOrigin
     ) throws(Refusal) -> ClientMemory {
-        guard let value = try value(of: fields.certificate, in: head, bytes) else {
+        let (value, chain) = try values(in: head, bytes)
+        guard !value.isEmpty else {
             guard isOptional else { throw Refusal(.certificateAbsent, "the proxy stated no certificate") }
             return ClientMemory(nil, at: origin)
         }
-        var chain: ByteRange?
-        if let name = fields.chain { chain = try self.value(of: name, in: head, bytes) }
         let entry = try entry(value, chain, bytes, at: origin)
         if let objection = trust.objection(to: entry.identity) ?? objection(to: entry.identity) {
             throw Refusal(Denial(objection.kind), objection.reason)
@@ -110,23 +110,29 @@ package final class ForwardedClients {
         return entry.client
     }
 
-    /// Returns the range of a field's value; nil if it is absent or empty, as some proxies send it without a
-    /// certificate.
+    /// Returns the ranges of the certificate and of the chain. Empty if absent; some proxies send an empty field where there
+    /// is no certificate.
     ///
-    /// - Throws: The refusal if the field occurs twice, or is too long.
-    private func value(
-        of name: [UInt8], in head: RequestHead, _ bytes: Span<UInt8>
-    ) throws(Refusal) -> ByteRange? {
-        var found: ByteRange?
+    /// - Throws: The refusal if a field occurs twice, or is too long.
+    private func values(
+        in head: RequestHead, _ bytes: Span<UInt8>
+    ) throws(Refusal) -> (certificate: ByteRange, chain: ByteRange) {
+        var (certificate, chain): (ByteRange?, ByteRange?) = (nil, nil)
         for index in head.fields.indices {
             let field = head.fields[index]
-            guard field.name == .other, field.nameRange.of(bytes).equals(lowercase: name) else { continue }
-            guard found == nil else { throw refusal("it occurs twice") }
-            found = field.valueRange
+            let (name, value) = (field.nameRange, field.valueRange)
+            if name.count == fields.certificate.count, name.of(bytes).equals(lowercase: fields.certificate) {
+                guard certificate == nil else { throw refusal("it occurs twice") }
+                certificate = value
+            } else if name.count == fields.chain.count, name.of(bytes).equals(lowercase: fields.chain) {
+                guard chain == nil else { throw refusal("the chain occurs twice") }
+                chain = value
+            }
         }
-        guard let found, found.of(bytes).count > 0 else { return nil }
-        guard found.of(bytes).count <= Self.longest else { throw refusal("it is longer than 16 KiB") }
-        return found
+        guard (certificate?.count ?? 0) + (chain?.count ?? 0) <= Self.longest else {
+            throw refusal("it is longer than 16 KiB")
+        }
+        return (certificate ?? .empty, chain ?? .empty)
     }
 
     private func refusal(_ reason: String) -> Refusal {
@@ -134,12 +140,12 @@ package final class ForwardedClients {
     }
 
     private func entry(
-        _ value: ByteRange, _ chain: ByteRange?, _ bytes: Span<UInt8>, at origin: ClientOrigin
+        _ value: ByteRange, _ chain: ByteRange, _ bytes: Span<UInt8>, at origin: ClientOrigin
     ) throws(Refusal) -> Entry {
         if let last, Self.isEvidence(last.evidence, value, chain, bytes) { return last }
         var evidence = Array(copying: value.of(bytes))
         // No value contains a zero.
-        if let chain { evidence += [0] + Array(copying: chain.of(bytes)) }
+        if !chain.isEmpty { evidence += [0] + Array(copying: chain.of(bytes)) }
         let entry: Entry
         if let known = known.use(evidence) {
             entry = known
@@ -151,13 +157,14 @@ package final class ForwardedClients {
     }
 
     private static func isEvidence(
-        _ evidence: [UInt8], _ value: ByteRange, _ chain: ByteRange?, _ bytes: Span<UInt8>
+        _ evidence: [UInt8], _ value: ByteRange, _ chain: ByteRange, _ bytes: Span<UInt8>
     ) -> Bool {
-        let count = value.of(bytes).count
-        guard evidence.count == count + (chain.map { $0.of(bytes).count + 1 } ?? 0) else { return false }
+        let count = value.count
         let evidence = evidence.span
-        guard evidence.extracting(..<count).equals(value.of(bytes)) else { return false }
-        return chain.map { evidence.extracting((count + 1)...).equals($0.of(bytes)) } ?? true
+        guard evidence.count == count + (chain.isEmpty ? 0 : 1 + chain.count),
+            evidence.extracting(..<count).isEqual(to: value.of(bytes))
+        else { return false }
+        return chain.isEmpty || evidence.extracting((count + 1)...).isEqual(to: chain.of(bytes))
     }
 
     /// Verifies a client's certificate and those above it.
@@ -168,9 +175,8 @@ package final class ForwardedClients {
     }
 
     private func verified(
-        _ value: ByteRange, _ chain: ByteRange?, _ bytes: Span<UInt8>, _ evidence: [UInt8], at origin: ClientOrigin
+        _ value: ByteRange, _ chain: ByteRange, _ bytes: Span<UInt8>, _ evidence: [UInt8], at origin: ClientOrigin
     ) throws(Refusal) -> Entry {
-        let chain = chain ?? .empty
         guard let stated = ForwardedCertificates(value.of(bytes), chain: chain.of(bytes), fields.format) else {
             throw refusal("it is not one certificate in the listener's `format`")
         }

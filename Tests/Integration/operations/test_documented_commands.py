@@ -9,6 +9,8 @@ from support.documented import COMMAND, FIRST, LANGUAGES, PAGES, blocks
 from support.documented_machine import Machine
 from support.paths import REPOSITORY
 
+# Starts the gateway of the installed conf file.
+STARTING = REPOSITORY / "docs" / "operations" / "administration.md"
 WITH_COMMANDS = [page for page in PAGES if any(block.is_commands and not block.reason for block in blocks(page))]
 
 
@@ -45,6 +47,8 @@ def follow(machine, page):
 def test_the_commands_of_a_page_print_what_it_says(machine, page):
     # All pages need what the first one sets up.
     follow(machine, FIRST)
+    if "/etc/attestgate/attestgate.yaml" in "".join(block.text for block in blocks(page) if block.is_commands):
+        follow(machine, STARTING)
     follow(machine, page)
 
 
