@@ -54,7 +54,7 @@ def behind(start_behind):
 
 @pytest.fixture
 def refused(behind, edge):
-    """Sends a request with these lines, expects its denial and nothing at the service, and that the connection goes on."""
+    """Sends a request with these lines, expects its denial and nothing at the service, and that the connection continues."""
     def refused(lines, code, status, data=None):
         with EdgeConnection(behind.gateway, edge) as connection:
             with behind.nothing_forwarded_at_all():
