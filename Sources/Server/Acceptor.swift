@@ -291,7 +291,7 @@ public final class Acceptor {
     /// completes.
     public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.KeyRejection?) {
         self.objection = objection
-        for case let connection? in connections where connection.identity != nil {
+        for case let connection? in connections {
             if isBarred(connection) {
                 connection.isBarred = true
                 connection.abort()
@@ -299,7 +299,7 @@ public final class Acceptor {
         }
     }
 
-    /// Returns whether there is an objection to a connection with an identity, and reports it to the application.
+    /// Returns whether there is an objection to a connection, and reports it to the application.
     func isBarred(_ connection: ServerConnection) -> Bool {
         guard let found = objection?(connection) else { return false }
         application.connectionRefused(connection, .certificateBarred(found))

@@ -107,6 +107,11 @@ public struct ClientAdmission: Sendable {
         public let kind: ClientCertificateFault.Kind
         /// The reason in words.
         public let reason: String
+
+        public init(kind: ClientCertificateFault.Kind, reason: String) {
+            self.kind = kind
+            self.reason = reason
+        }
     }
 
     /// Returns the objection to a client whose certificate was verified, now or for an earlier connection.

@@ -85,14 +85,20 @@ final class Generation {
         // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
             uniqueKeysWithValues: next.listeners.map { ($0.address, ListenerAdmissions($0.hosts)) })
-        for (place, listener) in listeners.enumerated() {
-            guard let forwarded = next.listeners.first(where: { $0.address == listener.address })?.forwarded else {
-                continue
+        var disbelieved: Set<Int> = []
+        for (place, listener) in listeners.enumerated() where listener.forwarded != nil {
+            guard let successor = next.listeners.first(where: { $0.address == listener.address }) else { continue }
+            if let forwarded = successor.forwarded {
+                application.judgeClients(at: place, also: forwarded)
+            } else {
+                disbelieved.insert(place)
             }
-            application.judgeClients(at: place, also: forwarded)
         }
         let listeners = listeners.map { (hosts: $0.hosts, next: admissions[$0.address]) }
         acceptor.bar { connection in
+            guard !disbelieved.contains(connection.listener) else {
+                return ClientAdmission.KeyRejection(kind: .notPinned, reason: "its listener believes no proxy any more")
+            }
             guard let identity = connection.identity else { return nil }
             let (name, hosts) = (connection.serverName, connection.hosts)
             let wasHost = name.map { hosts?.hasHost($0.bytes.span) ?? false } ?? false

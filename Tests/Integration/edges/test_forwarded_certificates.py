@@ -292,6 +292,16 @@ def test_a_reload_judges_by_new_pins_on_kept_connections(behind, edge):
         assert connection.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
 
 
+def test_a_listener_that_believes_no_proxy_any_more_ends_their_connections(behind, edge):
+    with EdgeConnection(behind.gateway, edge, stated(behind.phone.identity)) as connection:
+        assert connection.exchange(get("/certificate")).status == 200
+        del behind.gateway.conf["listeners"][0]["forwarded_certificate"]
+        behind.gateway.write_conf()
+        assert reload(behind.gateway).returncode == 0
+        with behind.nothing_forwarded_at_all(), pytest.raises(IncompleteResponse):
+            connection.exchange(get("/certificate"))
+
+
 def test_a_tunnel_ends_with_its_devices_revocation_and_others_stay(behind, edge):
     other = behind.new_phone()
     behind.upstream.upgrades = True
