@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// The file through which local processes reach a Unix socket. Its mode is 0600, so only its owner and root can
-/// connect.
+/// The file through which local processes reach a Unix socket. Its mode and owner say who can connect; by default only
+/// this process's user and root.
 ///
 /// Only one process serves a path: it holds `flock` on `PATH.lock` for as long as this object lives. So an existing
 /// file was left by a process that is gone, and may be replaced. The kernel releases the lock however a process ends.
@@ -13,10 +13,26 @@ public final class SocketFile {
     private let path: String
     private let address: SocketAddress
     private let lock: Int32
+    private var access: Access
     /// The identity of the file that `listen` created.
     private var made: Identity?
     /// The inherited socket, until `listen` returns it.
     private var inherited: Int32 = -1
+
+    /// Who can connect: those with write permission on the file (unix(7)).
+    public struct Access: Equatable, Sendable {
+        public let mode: UInt32
+        /// Nil for those of the process.
+        public let owner: UInt32?
+        public let group: UInt32?
+
+        /// - Parameter mode: At most 0o777.
+        public init(mode: UInt32 = 0o600, owner: UInt32? = nil, group: UInt32? = nil) {
+            self.mode = mode
+            self.owner = owner
+            self.group = group
+        }
+    }
 
     private struct Identity: Equatable {
         let device: dev_t
@@ -26,8 +42,11 @@ public final class SocketFile {
     /// Locks the path, and removes the file of a dead process.
     ///
     /// - Parameter sockets: the inherited sockets, which may include this one.
-    public init(path: String, inherited sockets: InheritedSockets? = nil) throws(SocketFileError) {
+    public init(
+        path: String, access: Access = Access(), inherited sockets: InheritedSockets? = nil
+    ) throws(SocketFileError) {
         self.path = path
+        self.access = access
         do throws(EventLoopError) {
             address = try SocketAddress(unixPath: path)
         } catch {
@@ -91,12 +110,31 @@ public final class SocketFile {
             remove()
             throw .modeRefused(path: path)
         }
-        guard Glibc.listen(socket.number, backlog) == 0 else {
-            let error = failure("listen on")
+        do throws(SocketFileError) {
+            try apply()
+            guard Glibc.listen(socket.number, backlog) == 0 else { throw failure("listen on") }
+        } catch {
             remove()
             throw error
         }
         return socket
+    }
+
+    /// Changes who can connect. Has no effect on the file of a service manager.
+    public func admit(_ access: Access) throws(SocketFileError) {
+        guard access != self.access else { return }
+        self.access = access
+        try apply()
+    }
+
+    private func apply() throws(SocketFileError) {
+        guard made != nil, access != Access() || Self.look(at: path)?.mode != S_IFSOCK | 0o600 else { return }
+        // Nobody may connect by the new mode before the file has its new owner.
+        let (owner, group) = (access.owner ?? .max, access.group ?? .max)
+        guard owner == .max && group == .max || lchown(path, owner, group) == 0 else {
+            throw failure("set the owner of")
+        }
+        guard chmod(path, access.mode) == 0 else { throw failure("set the mode of") }
     }
 
     private static let type =

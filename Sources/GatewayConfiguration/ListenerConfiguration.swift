@@ -2,13 +2,15 @@ public import Vocabulary
 
 /// A listener for clients, and the authentication of its clients.
 public struct ListenerConfiguration: Equatable, ConfigurationSection {
-    /// A literal address.
+    /// A literal address, or a Unix socket.
     @Setting(
         required: .text(
-            "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"",
-            matching: ServerAddress.literalPattern, ServerAddress.parseLiteral),
-        "The address and port to listen on; 0.0.0.0 is every IPv4 address.")
+            "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\", or a Unix socket such as unix:/run/attestgate/edge.sock",
+            matching: ServerAddress.listenerPattern, ServerAddress.parseListener),
+        "The address and port to listen on; 0.0.0.0 is every IPv4 address. Or the path of a Unix socket.")
     public var address: ServerAddress
+    @Setting(.section, "The file of a Unix socket, and who may connect to it.")
+    public var socket: SocketConfiguration?
     @Setting(
         .distinct(.integer(1...65_535), minimum: 0), default: "[]",
         "The ports that requests may name, in addition to that of the address.")
@@ -23,10 +25,12 @@ public struct ListenerConfiguration: Equatable, ConfigurationSection {
     public var proxyProtocol: ProxyProtocolConfiguration?
     @Setting(ProtocolName.list, default: ProtocolName.standard, ProtocolName.summary)
     public var protocols: [ProtocolName]
-    @Setting(required: .section, "The gateway's certificate for clients.")
-    public var tls: TLS
-    @Setting(required: .section, "The client certificates that are accepted.")
-    public var clients: Clients
+    /// Nil for connections without TLS, which only local proxies make.
+    @Setting(.section, "The gateway's certificate for clients.")
+    public var tls: TLS?
+    /// Nil if no certificates are requested: from proxies that are known otherwise.
+    @Setting(.section, "The client certificates that are accepted.")
+    public var clients: Clients?
     /// Nil if clients terminate their TLS here.
     @Setting(
         .section,
@@ -41,15 +45,56 @@ public struct ListenerConfiguration: Equatable, ConfigurationSection {
     public var hosts: [Host] { writtenHosts ?? [] }
     /// The client rules of the listener and of all its hosts, and those for certificates that a proxy states.
     public var allClients: [Clients] {
-        [clients] + hosts.map(\.clients) + [forwardedCertificate?.clients].compactMap(\.self)
+        [clients, forwardedCertificate?.clients].compactMap(\.self) + hosts.map(\.clients)
     }
     /// The certificates of the listener and of all its hosts.
-    public var allTLS: [TLS] { [tls] + hosts.map(\.tls) }
+    public var allTLS: [TLS] { [tls].compactMap(\.self) + hosts.map(\.tls) }
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
-        guard isComplete else { return false }
-        guard forwardedCertificate?.check(in: self, item, reading) ?? true else { return false }
+        let isProtected = checkProtection(item, reading)
+        guard isComplete, isProtected, checkSocket(reading) else { return false }
+        let isLocal = address.socketPath != nil && socket?.users != nil
+        guard forwardedCertificate?.check(in: self, isLocal: isLocal, item, reading) ?? true else { return false }
         return proxyProtocol?.canReach(address, at: _proxyProtocol.place, reading) ?? true
+    }
+
+    private func checkSocket(_ reading: Reading) -> Bool {
+        guard address.socketPath == nil else {
+            guard proxyProtocol == nil else {
+                reading.refuse(
+                    _proxyProtocol.place, "a Unix socket has no peers with addresses",
+                    expected: "no `proxy_protocol`; `forwarded_certificate.address` states clients' addresses")
+                return false
+            }
+            return true
+        }
+        guard socket == nil else {
+            reading.refuse(
+                _socket.place, "`socket` has no effect: \(address) is no Unix socket", expected: "`address: unix:/PATH`"
+            )
+            return false
+        }
+        return true
+    }
+
+    /// Refuses a listener without TLS, or without rules for certificates, unless a proxy states those of clients.
+    private func checkProtection(_ item: Item, _ reading: Reading) -> Bool {
+        guard _forwardedCertificate.isWritten else {
+            return checkPresence(of: ["tls", "clients"], item, reading)
+        }
+        // Whether `clients` may be missing depends on what the proxy is known by.
+        let isUnix = _address.value.map { $0.socketPath != nil } ?? true
+        return isUnix || checkPresence(of: ["tls"], item, reading)
+    }
+
+    private func checkPresence(of names: [String], _ item: Item, _ reading: Reading) -> Bool {
+        let missing = names.filter { item[$0] == nil }
+        for name in missing {
+            reading.refuse(
+                item.place, "`\(name)` is missing",
+                expected: "`\(name)`: \(Self.section.expectedValue(of: name))")
+        }
+        return missing.isEmpty
     }
 
     /// A list of at least one listener in which no address occurs twice.
@@ -353,7 +398,7 @@ enum HostReferences {
     private static func checkOpenness(
         of route: RouteConfiguration, at item: Item, _ listeners: [ListenerConfiguration], _ reading: Reading
     ) {
-        let rules = listeners.map { listener in
+        let rules = listeners.compactMap { listener in
             listener.forwardedCertificate?.clients
                 ?? listener.hosts.first { $0.names.contains(route.host) }?.clients ?? listener.clients
         }

@@ -1,12 +1,16 @@
 /// The peers whose connections begin with a PROXY header, which contains the client's address.
 public struct ProxyProtocolConfiguration: Equatable, ConfigurationSection {
     @Setting(
-        required: .list(
-            of: .text(Network.expected, Network.parse), minimum: 1, maximum: Self.most, check: Self.checkNetworks),
+        required: Self.networks,
         "The load balancers' addresses: their connections, and only theirs, must begin with a PROXY header.")
     public var from: [Network]
 
     static let section = Section("listeners.proxy_protocol", of: Self.self)
+
+    /// The networks of proxies, which are believed what they state of clients.
+    static var networks: Kind<[Network]> {
+        .list(of: .text(Network.expected, Network.parse), minimum: 1, maximum: most, check: checkNetworks)
+    }
 
     /// The maximum number of networks, since each connection is compared with all of them.
     private static let most = 64

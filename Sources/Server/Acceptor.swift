@@ -44,15 +44,20 @@ public final class Acceptor {
         self.application = application
     }
 
-    /// Serves TLS connections on a listening socket. The TLS contexts decide whether clients need a certificate.
+    /// Serves connections on a listening socket. The TLS contexts decide whether clients need a certificate.
     ///
     /// - Parameters:
-    ///   - proxies: Peers whose connections must begin with a PROXY header.
+    ///   - tls: Nil for connections without TLS.
+    ///   - proxies: Peers whose connections must begin with a PROXY header; with TLS only.
+    ///   - peers: Those that may connect.
     ///   - connections: The maximum of open connections.
     public func listen(
-        on socket: consuming Socket, tls: VirtualHosts, proxies: TrustedProxies = .none, connections: Int = .max
+        on socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies = .none,
+        peers: AdmittedPeers = .all, connections: Int = .max
     ) {
-        add(socket, tls: tls, proxies: proxies.unshared, connections: connections)
+        add(
+            socket, tls: tls, proxies: tls == nil ? .none : proxies.unshared, peers: peers.unshared,
+            connections: connections)
     }
 
     /// Serves TLS connections of a listener with one host.
@@ -63,28 +68,32 @@ public final class Acceptor {
     /// Serves connections without TLS, whose clients have no identity. For sockets with another protection, such as
     /// the mode of a Unix socket's file.
     public func listen(on socket: consuming Socket) {
-        add(socket, tls: nil, proxies: .none, connections: .max)
+        add(socket, tls: nil, proxies: .none, peers: .all, connections: .max)
     }
 
-    private func add(_ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies, connections: Int) {
+    private func add(
+        _ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies, peers: AdmittedPeers, connections: Int
+    ) {
         let application = application
         let place = listeners.count
         let listener = ListeningSocket(
             loop: loop, socket: socket, ceiling: settings.descriptorCeiling,
             exhausted: { application.acceptingPaused(errno: $0) }
         ) { [unowned self] socket, peer in
-            open(socket, of: place, peer: peer, tls: tls, isProxied: proxies.contains(peer))
+            open(socket, of: place, peer: peer, tls: tls, peers: peers, isProxied: proxies.contains(peer))
         }
         listeners.append(Listener(socket: listener, limit: connections))
     }
 
     private func open(
-        _ socket: consuming Socket, of listener: Int, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+        _ socket: consuming Socket, of listener: Int, peer: SocketAddress, tls: VirtualHosts?, peers: AdmittedPeers,
+        isProxied: Bool
     ) {
         guard
             let connection = ServerConnection(
                 acceptor: self, listener: listener, socket: socket, peer: peer, tls: tls, isProxied: isProxied)
         else { return }
+        guard peers.contains(connection) else { return application.connectionRefused(connection, .peer) }
         // First, so that no connection is closed for one that is then not admitted. A proxied connection is judged
         // once its header has named the client.
         guard isProxied || admits(connection) else { return }  // dropping the connection closes it

@@ -29,6 +29,9 @@ open class Application {
     /// Called when an admitted connection has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
+    /// Called when a connection without TLS begins.
+    open func plainConnectionBegan(_ connection: ServerConnection) {}
+
     /// Called when a TLS handshake is complete and the client's certificate, if it has presented one, is verified, in
     /// this handshake or an earlier one.
     open func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {}
@@ -63,6 +66,8 @@ public enum ConnectionStanding: Int, Comparable, Sendable {
 
 /// The reason why a connection ends without an HTTP answer.
 public enum ConnectionRefusal: Sendable {
+    /// The listener does not admit the peer's user or network.
+    case peer
     /// The worker has its maximum of connections.
     case limit
     /// The listener has its maximum of connections.

@@ -272,3 +272,27 @@ public struct TrustedProxies: Equatable, Sendable {
         return false
     }
 }
+
+/// The peers that may connect to a listener.
+public struct AdmittedPeers: Sendable {
+    /// The users of a Unix socket's peers. Nil for any.
+    private let users: [UInt32]?
+    /// Nil for any.
+    private let networks: TrustedProxies?
+
+    public static let all = AdmittedPeers()
+
+    public init(users: [UInt32]? = nil, networks: TrustedProxies? = nil) {
+        self.users = users
+        self.networks = networks
+    }
+
+    /// A copy without memory shared with other threads.
+    var unshared: AdmittedPeers { AdmittedPeers(users: users.map { $0.map { $0 } }, networks: networks?.unshared) }
+
+    func contains(_ connection: ServerConnection) -> Bool {
+        if let networks, !networks.contains(connection.peer) { return false }
+        guard let users else { return true }
+        return connection.peerUser.map(users.contains) ?? false
+    }
+}

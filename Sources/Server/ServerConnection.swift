@@ -123,7 +123,10 @@ public final class ServerConnection: SocketHandler {
 
     func start() {
         accountFor(transport.isPlain ? 0 : MemoryCost.handshake)
-        if transport.isPlain { return beginSpeaking() }
+        if transport.isPlain {
+            acceptor.application.plainConnectionBegan(self)
+            return beginSpeaking()
+        }
         setDeadline(accepted + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }

@@ -4,6 +4,7 @@
 /// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
     // Before the TLS handshake.
+    case peerRefused
     case proxyHeaderRefused
     // The TLS handshake.
     case certificateRequired
@@ -137,6 +138,10 @@ extension Denial {
 
     public var row: Row {
         switch self {
+        case .peerRefused:
+            Row(
+                code: "peer_refused", answer: .close, fault: .client, retry: .safe,
+                sentence: "The listener does not admit the peer's user or network.")
         case .proxyHeaderRefused:
             Row(
                 code: "proxy_header_refused", answer: .close, fault: .gateway, retry: .safe,
@@ -382,7 +387,7 @@ extension Denial {
         case .deviceUnknown, .osOutdated, .appRefused, .proofRequired, .proofMalformed, .challengeRequired, .proofStale,
             .proofIncomplete, .proofInvalid, .bodyDigestMismatch, .counterReplayed, .counterLate:
             true
-        case .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
+        case .peerRefused, .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
@@ -467,7 +472,7 @@ extension Denial {
         case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .overloaded,
             .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit:
             .unavailable
-        case .proxyHeaderRefused, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
+        case .peerRefused, .proxyHeaderRefused, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused,
             .responseNotTaken:
             nil

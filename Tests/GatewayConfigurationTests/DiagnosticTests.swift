@@ -190,9 +190,9 @@ struct MentionsTests {
         func line(_ subject: Subject) -> Int? { configuration.mentions.diagnostic(.error, of: subject, "").line }
         let key = Subject.privateKey("conf/server.key")
         #expect(line(key) == 5)
-        #expect(line(key.within(listener.tls.place)) == 5)
+        #expect(line(key.within(try #require(listener.tls).place)) == 5)
         #expect(line(key.within(inner.tls.place)) == 10)
-        #expect(line(.file("conf/ca.pem").within(listener.clients.place)) == 7)
+        #expect(line(.file("conf/ca.pem").within(try #require(listener.clients).place)) == 7)
         #expect(line(.file("conf/ca.pem").within(inner.clients.place)) == 11)
         // What the section does not name is found where it is named.
         #expect(line(.file("conf/server.pem").within(inner.tls.place)) == 4)

@@ -36,7 +36,7 @@ struct FileTests {
         #expect(chmod(directory.path + "/server.key", 0o600) == 0)
         try directory.write("ca.pem", "-----BEGIN")
         let (configuration, _) = try Configuration.load(path: path)
-        #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/server.key"])
+        #expect(configuration.listeners.map(\.tls?.keyPath) == [directory.path + "/server.key"])
     }
 
     @Test("files that the gateway creates need a directory, and must not be one")

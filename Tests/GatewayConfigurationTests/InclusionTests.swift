@@ -54,7 +54,7 @@ struct InclusionTests {
         try directory.write("conf", "include: parts/listeners\nlog: { access: ./access.log }\n" + rest)
         try directory.write("parts/listeners", listeners)
         let (configuration, _) = try Self.load(directory)
-        #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/parts/server.key"])
+        #expect(configuration.listeners.map(\.tls?.keyPath) == [directory.path + "/parts/server.key"])
         #expect(configuration.log.access == .file(directory.path + "/./access.log"))
     }
 

@@ -7,7 +7,7 @@ import Testing
 struct ListenerClientsTests {
     private func clients(_ lines: String) throws -> ListenerConfiguration.Clients {
         let text = Conf.attested(replacing: "      authorities: [ca.pem]\n", by: lines)
-        return try #require(try Conf.read(text).configuration.listeners.first).clients
+        return try #require(try Conf.read(text).configuration.listeners.first?.clients)
     }
 
     @Test("certificates of authorities are accepted by default")
@@ -122,7 +122,7 @@ struct ListenerHostsTests {
     func own() throws {
         let listener = try #require(try read().configuration.listeners.first)
         #expect(
-            listener.tls.certificatePath == "conf/server.pem" && listener.clients.authoritiesPaths == ["conf/ca.pem"])
+            listener.tls?.certificatePath == "conf/server.pem" && listener.clients?.authoritiesPaths == ["conf/ca.pem"])
         try #require(listener.hosts.count == 2)
         let (records, other) = (listener.hosts[0], listener.hosts[1])
         #expect(records.names == ["records.example.org", "localhost"] && other.names == ["other.example.org"])

@@ -53,7 +53,7 @@ struct ReferenceTests {
         #expect(Set(configuration.routes.map(\.contentLimit)) == Set(defaults.routes.map(\.contentLimit)))
         #expect(configuration.apps.map(\.counter) == [.window(1024)])
         #expect(configuration.registry?.devices == 65_536)
-        #expect(configuration.listeners.map(\.tls.policy) == defaults.listeners.map(\.tls.policy))
+        #expect(configuration.listeners.map(\.tls?.policy) == defaults.listeners.map(\.tls?.policy))
         let enrolment = try #require(configuration.enrolment)
         #expect(enrolment.certificateLife == .seconds(2_592_000) && enrolment.rotationOverlap == .seconds(600))
         #expect(enrolment.nonceLife == .seconds(300) && enrolment.contentLimit == 64 << 10)

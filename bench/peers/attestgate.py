@@ -1,6 +1,7 @@
 """What is measured beside the others."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -53,6 +54,9 @@ class AttestGate(Server):
   - address: 127.0.0.1:{self.ports["edge"]}
     tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
     clients: {{authorities: [{self.certificates}/edge-ca.pem], names: [edge.internal]}}
+    forwarded_certificate: {{format: rfc9440, authorities: [{self.certificates}/gms-ca.pem]}}
+  - address: unix:{self.directory}/edge.sock
+    socket: {{users: ['{os.getuid()}']}}
     forwarded_certificate: {{format: rfc9440, authorities: [{self.certificates}/gms-ca.pem]}}"""
         proofs = "" if self.registry is None else f"""
   - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}

@@ -164,7 +164,7 @@ final class AdministrationApplication: Application {
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory:
+        case .peer, .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory:
             refusals.add(.connections, connection.clientName, at: accessPoint.name, .now)
         // This is another process that tests whether something listens here.
         case .handshake(.disconnected): break

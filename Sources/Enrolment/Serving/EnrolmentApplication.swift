@@ -36,7 +36,8 @@ final class EnrolmentApplication: Application {
         case .http2: shared.count { $0.connectionsBroken += 1 }
         case .proxyHeader: shared.count { $0.proxyHeadersRefused += 1 }
         case .handshake, .handshakeTimeout: shared.count { $0.handshakesFailed += 1 }
-        case .certificateExpired, .certificateBarred: break  // no client has one
+        // No client has a certificate, and every peer is admitted.
+        case .certificateExpired, .certificateBarred, .peer: break
         }
     }
 

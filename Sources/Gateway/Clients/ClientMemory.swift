@@ -52,8 +52,8 @@ final class ClientOrigin {
     private unowned let gateway: GatewayApplication
     /// The start of the Forwarded field.
     private(set) lazy var forwarded = ClientNetwork.forwardedPrefix(of: peer)
-    /// The address for X-Forwarded-For.
-    private(set) lazy var address = Array(peer.host.utf8)
+    /// The address for X-Forwarded-For. Empty for the peer of a Unix socket.
+    private(set) lazy var address = Array((peer.isUnix ? "" : peer.host).utf8)
     private(set) lazy var piece = gateway.log?.client(peer) ?? ConnectionPiece()
     /// The owner of the source's token bucket; nil if the client's address is not known.
     private(set) lazy var source: Int? = isClient ? block.hashValue : nil
@@ -77,7 +77,8 @@ final class ConnectionClient: ConnectionMemory {
     private init(of connection: ServerConnection, _ gateway: GatewayApplication) {
         self.connection = connection
         let isProxy = gateway.clients(at: connection.listener) != nil
-        origin = ClientOrigin(connection.peer, isClient: !isProxy || connection.isRelayed, gateway)
+        origin = ClientOrigin(
+            connection.peer, isClient: !isProxy && !connection.peer.isUnix || connection.isRelayed, gateway)
         // The handshake is complete, and the certificate does not change.
         client = ClientMemory(connection.identity, at: origin)
     }

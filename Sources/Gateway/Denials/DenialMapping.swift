@@ -30,6 +30,7 @@ extension Denial {
     init?(_ refusal: ConnectionRefusal) {
         switch refusal {
         case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory: self = .connectionLimit
+        case .peer: self = .peerRefused
         case .proxyHeader: self = .proxyHeaderRefused
         case .handshakeTimeout: self = .handshakeTimeout
         case .certificateExpired: self = .certificateExpired
@@ -77,7 +78,7 @@ enum RefusalDetail {
     /// - Parameter client: The client's identity, if its handshake was complete.
     static func of(_ refusal: ConnectionRefusal, _ client: ClientIdentity?) -> String? {
         switch refusal {
-        case .handshakeTimeout, .certificateExpired: nil
+        case .handshakeTimeout, .certificateExpired, .peer: nil
         case .proxyHeader(let fault): fault.reason
         case .http2(let fault): String(describing: fault.reason)
         case .limit: "connections of the worker"

@@ -131,12 +131,17 @@ package final class GatewayApplication: Application {
     /// Whether the peer is a proxy. Limits of one client are not for it: the listener's own limit is.
     private func isProxy(_ connection: ServerConnection) -> Bool { clients(at: connection.listener) != nil }
 
+    /// Whether limits of one address apply: not to proxies, and not to peers without an address.
+    private func hasAddress(_ connection: ServerConnection) -> Bool {
+        !isProxy(connection) && !connection.peer.isUnix
+    }
+
     package override func admits(_ connection: ServerConnection) -> Bool {
-        isProxy(connection) || shared.sources.open(connection.peer.block, sourceLimits)
+        !hasAddress(connection) || shared.sources.open(connection.peer.block, sourceLimits)
     }
 
     package override func connectionClosed(_ connection: ServerConnection) {
-        if !isProxy(connection) {
+        if hasAddress(connection) {
             shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
         }
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
@@ -192,7 +197,12 @@ package final class GatewayApplication: Application {
         metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
         metrics.counts.connectionBegan(connection.applicationProtocol)
         connection.authenticated()
-        if !isProxy(connection) { shared.sources.handshakeCompleted(connection.peer.block) }
+        if hasAddress(connection) { shared.sources.handshakeCompleted(connection.peer.block) }
+    }
+
+    package override func plainConnectionBegan(_ connection: ServerConnection) {
+        metrics.counts.connectionBegan(connection.applicationProtocol)
+        connection.authenticated()
     }
 
     package override func acceptingPaused(errno: Int32) {
@@ -348,7 +358,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory, .proxyHeader,
+        case .peer, .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory, .proxyHeader,
             .certificateExpired,
             .certificateBarred, .http2:
             false

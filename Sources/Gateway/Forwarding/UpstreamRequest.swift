@@ -128,7 +128,7 @@ struct ClientFields {
 
     struct Others {
         let names: ForwardedNames
-        /// The value of X-Forwarded-For.
+        /// The value of X-Forwarded-For. Empty if there is none.
         let address: [UInt8]
         /// The values of Client-Cert and Client-Cert-Chain. Empty if the field is not sent.
         var certificate: [UInt8] = []
@@ -155,7 +155,9 @@ struct ClientFields {
     private func append(
         _ others: Others, of head: RequestHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer
     ) {
-        if others.names.contains(.xForwardedFor) { output.appendField("X-Forwarded-For", others.address.span) }
+        if others.names.contains(.xForwardedFor), !others.address.isEmpty {
+            output.appendField("X-Forwarded-For", others.address.span)
+        }
         if others.names.contains(.xForwardedProto) { output.appendField("X-Forwarded-Proto", "https") }
         if others.names.contains(.xForwardedHost) {
             output.append("X-Forwarded-Host: ")

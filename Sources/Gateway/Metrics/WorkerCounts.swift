@@ -395,7 +395,8 @@ enum ReachedLimit: Int, CaseIterable {
         case .sourceLimit: self = .source
         case .clientLimit: self = .client
         case .memory: self = .memory
-        case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2: return nil
+        case .peer, .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2:
+            return nil
         }
     }
 }

@@ -92,6 +92,15 @@ public struct ServerAddress: Hashable, Sendable {
         return ServerAddress(host: "localhost", port: 0, isLiteral: true, isLoopback: true, socketPath: path)
     }
 
+    /// A regular expression that every address of a listener matches.
+    static let listenerPattern = "^(unix:/.+|([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4})$"
+
+    /// Parses an address as `parseLiteral` does, or `unix:/run/attestgate/edge.sock`.
+    static func parseListener(_ text: String) throws(InvalidValue) -> ServerAddress {
+        let address = try parseServer(text)
+        return address.socketPath == nil ? try parseLiteral(text) : address
+    }
+
     /// Parses an address without a name. A listener must not depend on a resolver.
     static func parseLiteral(_ text: String) throws(InvalidValue) -> ServerAddress {
         let address = try parse(text)

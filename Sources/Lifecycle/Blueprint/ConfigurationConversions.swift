@@ -10,12 +10,10 @@ internal import Telemetry
 internal import Vocabulary
 
 extension TrustedProxies {
-    /// Converts the trusted proxies.
-    ///
-    /// - Parameter configuration: Nil if there are none.
-    init(_ configuration: ProxyProtocolConfiguration?) {
+    /// Converts the networks of proxies.
+    init(_ networks: [Network]) {
         self.init(
-            (configuration?.from ?? []).map { network in
+            networks.map { network in
                 guard let prefix = NetworkPrefix(octets: network.octets, length: network.length) else {
                     preconditionFailure("a configured network is always valid")
                 }
@@ -92,11 +90,18 @@ extension ForbiddenAddresses {
         do throws(EventLoopError) {
             self.init(
                 listeners: try own.map { address, purpose throws(EventLoopError) in
-                    Listener(address: try SocketAddress(address.description), purpose: purpose)
+                    Listener(address: try SocketAddress(literal: address), purpose: purpose)
                 })
         } catch {
             throw StartupError(error.text)
         }
+    }
+}
+
+extension SocketAddress {
+    /// Converts the address of a listener: a literal one, or a Unix socket.
+    init(literal address: ServerAddress) throws(EventLoopError) {
+        if let path = address.socketPath { try self.init(unixPath: path) } else { try self.init(address.description) }
     }
 }
 

@@ -69,7 +69,7 @@ struct EnrolmentBlueprint: Sendable {
             let library = try LibraryContext()
             let chain = try FileContents.read(enrolment.tls.certificatePath)
             let listener = EnrolmentSettings.Listener(
-                name: name, proxies: TrustedProxies(enrolment.proxyProtocol), certificates: chain,
+                name: name, proxies: TrustedProxies(enrolment.proxyProtocol?.from ?? []), certificates: chain,
                 key: try FileContents.readPrivate(enrolment.tls.keyPath),
                 policy: TLSPolicy(enrolment.tls.policy),
                 protocols: enrolment.protocols.map(ApplicationProtocol.init),

@@ -14,31 +14,46 @@ struct ListenerBlueprint: Sendable {
     /// The ports that requests may name.
     let ports: [UInt16]
     let proxies: TrustedProxies
+    let peers: AdmittedPeers
+    /// The path and file of a Unix socket. Nil for others.
+    let socket: (path: String, access: SocketFile.Access)?
     /// The maximum of open connections per worker.
     let connections: Int
-    /// For clients that ask for no host, or for one that is not among `hosts`.
-    let standard: HostBlueprint
+    /// For clients that ask for no host, or for one that is not among `hosts`. Nil without TLS.
+    let standard: HostBlueprint?
     let hosts: [HostBlueprint]
     /// The clients whose certificates the peers state; nil if the peers are the clients.
     let forwarded: ForwardedClientsBlueprint?
 
-    var allHosts: [HostBlueprint] { [standard] + hosts }
+    var allHosts: [HostBlueprint] { [standard].compactMap(\.self) + hosts }
+    var protocols: [ApplicationProtocol] { standard?.protocols ?? [.http11] }
     /// Everybody whose certificates are judged, each with the first name of its host.
     var allClients: [(host: String?, clients: ClientsBlueprint)] {
-        allHosts.map { ($0.label, $0.clients) } + [forwarded].compactMap { $0 }.map { (nil, $0.clients) }
+        allHosts.compactMap { host in host.clients.map { (host.label, $0) } }
+            + [forwarded].compactMap(\.self).map { (nil, $0.clients) }
     }
 
     init(_ listener: ListenerConfiguration) throws(StartupError) {
         let name = listener.address.description
-        do { address = try SocketAddress(name) } catch {
+        do { address = try SocketAddress(literal: listener.address) } catch {
             throw StartupError("listener \(name): \(error)", of: .address(name))
         }
         self.name = name
-        ports = [listener.address.port] + listener.ports.map(UInt16.init)
-        proxies = TrustedProxies(listener.proxyProtocol)
+        ports = (listener.address.socketPath == nil ? [listener.address.port] : []) + listener.ports.map(UInt16.init)
+        proxies = TrustedProxies(listener.proxyProtocol?.from ?? [])
         connections = listener.connections ?? .max
-        standard = try HostBlueprint(
-            [], listener.tls, listener.clients, listener.protocols, place: "listener \(name)")
+        let place = "listener \(name)"
+        socket = try listener.address.socketPath.map { path throws(StartupError) in
+            (path, try SocketFile.Access(listener.socket, place: place))
+        }
+        peers = AdmittedPeers(
+            users: try listener.socket?.users?.map { user throws(StartupError) in
+                try LocalUser.number(of: user, place: "\(place), socket: users")
+            },
+            networks: listener.forwardedCertificate?.networks.map { TrustedProxies($0) })
+        standard = try listener.tls.map { tls throws(StartupError) in
+            try HostBlueprint([], tls, listener.clients, listener.protocols, place: place)
+        }
         var hosts: [HostBlueprint] = []
         for host in listener.hosts {
             let place = "listener \(name), host \(host.names.first ?? "")"
@@ -53,7 +68,7 @@ struct ListenerBlueprint: Sendable {
     /// Refuses authorities that both proxies and their clients have: such a client could pass for the proxy.
     func checkSeparation(_ library: LibraryContext) throws(StartupError) {
         guard let forwarded else { return }
-        let proxies = try standard.clients.trusted(library)
+        guard let standard, let proxies = try standard.clients?.trusted(library) else { return }
         for file in forwarded.clients.authorities {
             for authority in try file.certificates(forwarded.clients.place, library) {
                 guard proxies.contains(where: { $0.hasKey(of: authority) }) else { continue }
@@ -69,15 +84,17 @@ struct ListenerBlueprint: Sendable {
     /// - Parameters:
     ///   - registry: The registry that is asked in handshakes; nil if there is none.
     ///   - kept: What is kept of clients' certificates for services.
+    /// - Returns: Nil without TLS.
     func makeHosts(
         _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry?,
         keeping kept: CertificateForwarding
-    ) throws(StartupError) -> VirtualHosts {
+    ) throws(StartupError) -> VirtualHosts? {
         func make(_ host: HostBlueprint) throws(StartupError) -> ServerContext {
             try host.makeContext(library, sessions, asking: registry, keeping: kept)
         }
         var contexts: [ServerContext] = []
         for host in hosts { contexts.append(try make(host)) }
+        guard let standard else { return nil }
         return VirtualHosts(try make(standard), hosts: contexts)
     }
 }
@@ -88,7 +105,8 @@ struct HostBlueprint: Sendable {
     let names: [ServerName]
     let certificates: PEMFile
     let key: PEMFile
-    let clients: ClientsBlueprint
+    /// Nil if no certificates are requested.
+    let clients: ClientsBlueprint?
     let policy: TLSPolicy
     /// The protocols of the listener.
     let protocols: [ApplicationProtocol]
@@ -103,7 +121,7 @@ struct HostBlueprint: Sendable {
     var label: String? { names.first?.text }
 
     init(
-        _ names: [String], _ tls: ListenerConfiguration.TLS, _ clients: ListenerConfiguration.Clients,
+        _ names: [String], _ tls: ListenerConfiguration.TLS, _ clients: ListenerConfiguration.Clients?,
         _ protocols: [ProtocolName], place: String
     ) throws(StartupError) {
         // The configuration admits only valid names.
@@ -111,7 +129,7 @@ struct HostBlueprint: Sendable {
         precondition(self.names.count == names.count, "a host has a name that no client can request")
         self.place = place
         section = tls.place
-        self.clients = try ClientsBlueprint(clients, place: place)
+        self.clients = try clients.map { clients throws(StartupError) in try ClientsBlueprint(clients, place: place) }
         do {
             certificates = try PEMFile(tls.certificatePath, in: tls.place)
             key = try PEMFile(key: tls.keyPath, in: tls.place)
@@ -136,15 +154,16 @@ struct HostBlueprint: Sendable {
         let privateKey = try key.parse(place) { pem throws(CryptographyError) in
             try PrivateKey(pem: pem, library)
         }
-        let trusted = try clients.trusted(library)
+        let trusted = try clients?.trusted(library)
         do throws(CryptographyError) {
             return try ServerContext(
                 names: names, chain: chain, key: privateKey, authorities: trusted,
-                admission: clients.admission.asking(registry), keeping: kept, policy: policy, protocols: protocols,
+                admission: clients?.admission.asking(registry) ?? ClientAdmission(), keeping: kept, policy: policy,
+                protocols: protocols,
                 staple: staple, sessions: sessions, library: library)
         } catch {
             let culprit =
-                FaultyFile.among(certificate: certificates.path, key: key.path, in: section) ?? clients.faultyFile
+                FaultyFile.among(certificate: certificates.path, key: key.path, in: section) ?? clients?.faultyFile
             throw StartupError(in: place, error, of: culprit ?? certificates.subject)
         }
     }

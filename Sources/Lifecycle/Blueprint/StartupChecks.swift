@@ -65,7 +65,7 @@ struct StartupChecks {
             var isNamed = false
             for listener in blueprint.listeners
             where !listener.hosts.contains(where: { $0.names.contains { $0.text == name } }) {
-                let host = listener.standard
+                guard let host = listener.standard else { continue }
                 let chain = try host.certificates.certificates(host.place, library)
                 if chain.first?.isGood(forHost: name) ?? true { isNamed = true }
                 strange = strange ?? host
@@ -230,8 +230,8 @@ extension Configuration {
         if role.servesRequests {
             for listener in listeners {
                 let name = "listener \(listener.address)"
-                add(name, [listener.tls.certificatePath], listener.tls.place)
-                add(name, listener.clients.authoritiesPaths, listener.clients.place)
+                add(name, [listener.tls?.certificatePath], listener.tls?.place)
+                add(name, listener.clients?.authoritiesPaths ?? [], listener.clients?.place)
                 for host in listener.hosts {
                     let name = "\(name), host \(host.names.first ?? "")"
                     add(name, [host.tls.certificatePath], host.tls.place)

@@ -184,6 +184,7 @@ public final class GatewayProcess {
         generations.join()
         threads.join()
         generations.administration?.stop()
+        listeners.removeFiles()
         let isEnding = if case .ending = phase { true } else { false }
         generations.served.exporter?.stop(flushes: !isEnding)
         // After the workers and enrolment, so that the counters they spent are committed.

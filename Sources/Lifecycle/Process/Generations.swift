@@ -216,6 +216,7 @@ final class Generations {
     private func end(_ outcome: ReloadState.Outcome) {
         guard let waiting = reloads.end(outcome, at: WallClock.seconds) else { return }
         names.follow(served.blueprint)
+        listeners.keepFiles(of: served.blueprint)
         // Discards listeners that were prepared and are not used.
         administration?.discard()
         switch outcome {
@@ -232,6 +233,26 @@ final class Generations {
 
     /// Waits until no thread reads files.
     func join() { loader?.join() }
+
+    // MARK: - Upgrade
+
+    /// Duplicates what this process listens with, besides the threads' sockets, for the process that takes over. The caller
+    /// owns the duplicates.
+    ///
+    /// - Returns: Nil if too few descriptors are left.
+    func duplicateSockets() -> [Int32]? {
+        guard let locks = listeners.duplicateLocks() else { return nil }
+        guard let administration else { return locks }
+        if let sockets = administration.duplicateSockets() { return locks + sockets }
+        for lock in locks { close(lock) }
+        return nil
+    }
+
+    /// Leaves the sockets to the process that has taken over.
+    func handOver() {
+        listeners.handOver()
+        administration?.handOver()
+    }
 
     // MARK: - Serving again
 

@@ -15,6 +15,8 @@ final class Listeners {
 
     private let inheritance: Inheritance
     private let logger: Logger
+    /// The files of Unix sockets, by the listener's name.
+    private var files: [String: SocketFile] = [:]
 
     init(_ inheritance: Inheritance, _ logger: Logger) {
         self.inheritance = inheritance
@@ -32,10 +34,40 @@ final class Listeners {
     /// Returns sockets for the addresses that a generation has and the previous one has not.
     func new(for blueprint: Blueprint, since previous: Blueprint) throws(StartupError) -> Sockets {
         let known = Set(previous.listeners.map(\.name))
+        for listener in blueprint.listeners {
+            guard let file = files[listener.name], let access = listener.socket?.access else { continue }
+            do throws(SocketFileError) { try file.admit(access) } catch {
+                throw StartupError("listener \(listener.name): \(error)", of: .address(listener.name))
+            }
+        }
         return try bind(
             blueprint.listeners.filter { !known.contains($0.name) },
             blueprint.enrolment?.name == previous.enrolment?.name ? nil : blueprint.enrolment,
             workers: blueprint.workers, mayOverlap: false, inherited: nil)
+    }
+
+    /// Removes the files of listeners that are not served.
+    func keepFiles(of blueprint: Blueprint) {
+        let names = Set(blueprint.listeners.map(\.name))
+        files = files.filter { names.contains($0.key) }
+    }
+
+    /// Removes all files.
+    func removeFiles() { files = [:] }
+
+    /// Duplicates the locks of Unix sockets for the process that takes over. The caller owns the duplicates.
+    ///
+    /// - Returns: Nil if too few descriptors are left.
+    func duplicateLocks() -> [Int32]? {
+        let locks = files.values.filter(\.isLocked).map { $0.duplicateLock() }
+        guard locks.contains(nil) else { return locks.compactMap(\.self) }
+        for lock in locks.compactMap(\.self) { close(lock) }
+        return nil
+    }
+
+    /// Leaves the files to the process that has taken over.
+    func handOver() {
+        for file in files.values { file.giveAway() }
     }
 
     /// Closes inherited sockets that were not used.
@@ -60,7 +92,13 @@ final class Listeners {
         var sockets = Sockets(workers: [[String: Int32]](repeating: [:], count: workers), enrolment: [:])
         var unbound: [ListenerBlueprint] = []
         do throws(StartupError) {
-            for listener in listeners {
+            for listener in listeners where listener.socket != nil {
+                let descriptor = try bind(socketOf: listener, inherited: inherited)
+                for (worker, descriptor) in try divide([descriptor], among: workers, listener.name).enumerated() {
+                    sockets.workers[worker][listener.name] = descriptor
+                }
+            }
+            for listener in listeners where listener.socket == nil {
                 let taken = inherited?.take(listener.address) ?? []
                 if taken.isEmpty { unbound.append(listener) }
                 for (worker, descriptor) in try divide(taken, among: workers, listener.name).enumerated() {
@@ -87,6 +125,21 @@ final class Listeners {
             throw error
         }
         return sockets
+    }
+
+    /// Makes a Unix socket, or takes the inherited one. All workers share its queue.
+    private func bind(
+        socketOf listener: ListenerBlueprint, inherited: InheritedSockets?
+    ) throws(StartupError) -> Int32 {
+        guard let (path, access) = listener.socket else { preconditionFailure("\(listener.name) is no Unix socket") }
+        do throws(SocketFileError) {
+            let file = try SocketFile(path: path, access: access, inherited: inherited)
+            let socket = try file.listen(backlog: 4096)
+            files[listener.name] = file
+            return socket.detach()
+        } catch {
+            throw StartupError("listener \(listener.name): \(error)", of: .address(listener.name))
+        }
     }
 
     private func bind(

@@ -195,7 +195,7 @@ final class StatusReporter {
                     connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
             },
             listeners: blueprint.listeners.map(\.name),
-            protocols: blueprint.listeners.map { StatusDocument.Protocols($0.name, $0.standard.protocols) }
+            protocols: blueprint.listeners.map { StatusDocument.Protocols($0.name, $0.protocols) }
                 + [blueprint.enrolment].compactMap { $0 }.map { StatusDocument.Protocols($0.name, $0.protocols) },
             hosts: blueprint.listeners.flatMap { listener in
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }

@@ -144,6 +144,7 @@ extension FileRules {
         }
         if let copy = blueprint.enrolment?.statusListCopyPath { written.append(copy) }
         if let socket = blueprint.configuration.administration?.socketPath { written.append(socket) }
+        written += blueprint.listeners.compactMap(\.socket?.path)
         if case .file(let path) = blueprint.configuration.log.accessDestination { written.append(path) }
         let files = blueprint.mentions.files
         self.init(

@@ -136,7 +136,7 @@ final class Restart {
     }
 
     private func start() throws(StartupError) {
-        let own = generations.administration == nil ? [] : generations.administration?.duplicateSockets()
+        let own = generations.duplicateSockets()
         defer { for descriptor in own ?? [] { close(descriptor) } }
         guard let own else { throw StartupError("there are not enough descriptors left") }
         let listening = attempt?.sockets.values.flatMap(\.values) ?? []
@@ -217,7 +217,7 @@ final class Restart {
         logger.notice("upgraded: process \(process) serves, this process finishes its open requests")
         onSuccess()
         attempt.completion(.done(process: process))
-        generations.administration?.handOver()
+        generations.handOver()
         if missing.isEmpty { return finish() }
         limit(Self.windUpPatience) { [unowned self] in finish() }
     }

@@ -17,7 +17,7 @@ final class Generation {
     /// The listeners, in the order of the configuration.
     private let listeners:
         [(
-            address: String, hosts: VirtualHosts, proxies: TrustedProxies, connections: Int,
+            address: String, hosts: VirtualHosts?, proxies: TrustedProxies, peers: AdmittedPeers, connections: Int,
             forwarded: ClientAdmission?
         )]
     private(set) var isDraining = false
@@ -45,7 +45,7 @@ final class Generation {
         listeners = try blueprint.listeners.map {
             (
                 $0.name, try $0.makeHosts(library, order.sessions, asking: registry, keeping: kept), $0.proxies,
-                $0.connections, $0.forwarded?.clients.admission
+                $0.peers, $0.connections, $0.forwarded?.clients.admission
             )
         }
         if let (settings, registry) = order.enforcement {
@@ -64,10 +64,10 @@ final class Generation {
     ///
     /// - Parameter sockets: A listening socket for each address, whose ownership passes to the generation.
     func listen(_ sockets: [String: Int32]) {
-        for (address, hosts, proxies, connections, _) in listeners {
+        for (address, hosts, proxies, peers, connections, _) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
             acceptor.listen(
-                on: Socket(adopting: descriptor), tls: hosts, proxies: proxies, connections: connections)
+                on: Socket(adopting: descriptor), tls: hosts, proxies: proxies, peers: peers, connections: connections)
         }
     }
 
@@ -84,7 +84,9 @@ final class Generation {
     func bar(by next: Generation) {
         // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
-            uniqueKeysWithValues: next.listeners.map { ($0.address, ListenerAdmissions($0.hosts)) })
+            uniqueKeysWithValues: next.listeners.compactMap { listener in
+                listener.hosts.map { (listener.address, ListenerAdmissions($0)) }
+            })
         var disbelieved: Set<Int> = []
         for (place, listener) in listeners.enumerated() where listener.forwarded != nil {
             guard let successor = next.listeners.first(where: { $0.address == listener.address }) else { continue }

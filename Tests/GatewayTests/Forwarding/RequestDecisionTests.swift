@@ -231,7 +231,7 @@ struct RequestDecisionTests {
     func complete(_ platform: Platform) {
         let others: Set<Denial> = [
             // Before there is a request.
-            .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
+            .peerRefused, .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .targetTooLong, .headTooLarge, .requestTimeout, .certificateInvalid,

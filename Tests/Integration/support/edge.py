@@ -1,12 +1,14 @@
 """A proxy that terminates the phones' TLS: what it writes into requests, and phones behind it."""
 
 import base64
+import socket
 import urllib.parse
 from pathlib import Path
 
 from support.attested import Attested
-from support.client import Client
+from support.client import Client, tls_context
 from support.http2_client import HTTP2Client
+from support.paths import PATIENCE
 from support.phone import Phone
 from support.pki import CLIENT
 
@@ -51,6 +53,22 @@ class EdgeConnection(Client):
     def __init__(self, gateway, edge, *lines, **options):
         self.lines = lines
         super().__init__(gateway, edge, **options)
+
+    def exchange(self, data, *arguments, **options):
+        return super().exchange(stating(data, *self.lines), *arguments, **options)
+
+
+class LocalConnection(Client):
+    """A connection through a Unix socket, without TLS unless there is an identity."""
+
+    def __init__(self, gateway, path, *lines, identity=None):
+        self.lines, self.buffer = lines, b""
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(str(path))
+        if identity:
+            self.socket = tls_context(gateway.pki, identity).wrap_socket(
+                self.socket, server_hostname="localhost", suppress_ragged_eofs=False)
 
     def exchange(self, data, *arguments, **options):
         return super().exchange(stating(data, *self.lines), *arguments, **options)

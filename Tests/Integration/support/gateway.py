@@ -152,7 +152,7 @@ class Gateway:
         if role != "gateway" and "enrolment" in self.conf:
             addresses.append(self.conf["enrolment"]["address"])
         sockets = []
-        for address in addresses:
+        for address in [address for address in addresses if not address.startswith("unix:")]:
             host, _, port = address.rpartition(":")
             made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
