@@ -6,8 +6,11 @@ public import Vocabulary
 public struct AppConfiguration: Equatable, ConfigurationSection {
     @Setting(required: AppID.kind, "The app id: team id, full stop, bundle id; or android: and the package name.")
     public var id: AppID
-    @Setting(required: .choice, "The environment in which the app's keys are attested.")
-    public var environment: Environment
+    /// The first one before the second: production before development.
+    @Setting(key: "environment", required: Environment.list, "The environments in which the app's keys are attested.")
+    public var environments: [Environment]
+    @Setting(.section, "Devices that were attested for development, where both environments are admitted.")
+    public var developmentDevices: DevelopmentDevicesConfiguration?
     @Setting(
         .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse),
         default: "window 1024",
@@ -67,9 +70,9 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
     /// The files that enrolment reads.
     public var files: [String] { (rootPath.map { [$0] } ?? []) + (playIntegrity?.files ?? []) }
 
-    /// At least one category. Nil for any category: simulated phones have no such restriction unless the key is set,
-    /// and Android has no categories.
-    public var validationCategories: Set<ValidationCategory>? {
+    /// Returns at least one category of installation. Nil for any category: simulated phones have no such restriction
+    /// unless the key is set, and Android has no categories.
+    public func validationCategories(in environment: Environment) -> Set<ValidationCategory>? {
         if let writtenCategories { return Set(writtenCategories) }
         guard !id.isAndroid else { return nil }
         switch environment {
@@ -82,6 +85,9 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
         }
     }
 
+    /// Whether its devices are software phones.
+    public var isSimulated: Bool { environments == [.simulator] }
+
     public var receipt: Receipt {
         switch receiptName {
         case .required: .required(maximumRisk: maximumRisk.map { UInt32(clamping: $0) })
@@ -93,7 +99,8 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
         if let id = _id.value {
             guard id.isAndroid ? checkAndroid(reading) : checkApple(reading) else { return false }
         }
-        if _rootPath.isWritten, let environment = _environment.value, environment != .simulator {
+        guard Self.checkDevelopment(_environments, _developmentDevices, reading) else { return false }
+        if _rootPath.isWritten, let environment = _environments.value?.first, environment != .simulator {
             reading.refuse(
                 _rootPath.place,
                 "`attestation_root` has no effect with `environment: \(environment.rawValue)`, which has roots of its own",
@@ -111,9 +118,9 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
 
     /// Refuses what only Apple's attestations know.
     private func checkAndroid(_ reading: Reading) -> Bool {
-        if _environment.value == .development {
+        if _environments.value?.contains(.development) == true {
             reading.refuse(
-                _environment.place, "Android has no attestation of apps under development",
+                _environments.place, "Android has no attestation of apps under development",
                 expected: "`environment: production` or `simulator`")
             return false
         }
@@ -127,7 +134,7 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
             ("maximum_risk", _maximumRisk.isWritten, _maximumRisk.place),
         ]
         guard let (key, _, place) = places.first(where: { $0.1 }) else {
-            if _boot.value == .any, _environment.value == .production {
+            if _boot.value == .any, _environments.value == [.production] {
                 reading.warn(
                     _boot.place, "phones with any system can enrol: use this for tests only",
                     expected: "`boot: verified`")
@@ -166,7 +173,7 @@ public struct AppConfiguration: Equatable, ConfigurationSection {
                 } else {
                     places[app.id] = place
                 }
-                if app.environment == .simulator {
+                if app.isSimulated {
                     reading.warn(
                         item.place(of: "environment"),
                         "the app `\(app.id)` accepts software phones: use this for tests and demonstrations only",

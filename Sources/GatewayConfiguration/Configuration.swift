@@ -244,6 +244,7 @@ extension Configuration {
             _registry.value.flatMap(\.self), enrolment, _apps.value, administration, _log.value, in: item
         ).check(reading)
         if let routes = _routes.value, let apps = _apps.value {
+            AppConfiguration.checkDevelopmentRoutes(apps, routes, in: item, reading)
             _routes.derive(routes.map { $0.admitting(apps.map(\.id)) })
         }
         return true

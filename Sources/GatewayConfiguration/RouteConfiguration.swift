@@ -234,6 +234,9 @@ extension RouteConfiguration.Requirement: Comparable {
 }
 
 extension RouteConfiguration {
+    /// Whether the route names the app, or names none.
+    func admits(_ app: AppID) -> Bool { namedApps?.contains(app) ?? true }
+
     /// Returns the route for the apps that it names, or for all.
     func admitting(_ all: [AppID]) -> RouteConfiguration {
         var route = self

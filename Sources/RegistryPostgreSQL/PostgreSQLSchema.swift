@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh]
+    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -249,5 +249,10 @@ enum PostgreSQLSchema {
         "CREATE TABLE device_seen (device BIGINT PRIMARY KEY REFERENCES device (id), day BIGINT NOT NULL)",
         // By which a later certificate of a key is found.
         "CREATE INDEX issued_certificate_binding ON issued_certificate (binding)",
+    ]
+
+    /// The index by which devices that were attested for development are counted.
+    private static let eighth = [
+        "CREATE INDEX device_development ON device (app) WHERE environment = 'development' AND revoked_at IS NULL"
     ]
 }

@@ -31,6 +31,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v9", migrate: addPhones)
         migrator.registerMigration("v10", migrate: addListedKeys)
         migrator.registerMigration("v11", migrate: addSeenDevices)
+        migrator.registerMigration("v12", migrate: indexDevelopmentDevices)
         return migrator
     }
 
@@ -261,6 +262,14 @@ enum SQLiteSchema {
                 ) STRICT;
                 -- By which a later certificate of a key is found.
                 CREATE INDEX issued_certificate_binding ON issued_certificate (binding);
+                """)
+    }
+
+    /// Adds the index by which devices that were attested for development are counted.
+    private static func indexDevelopmentDevices(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE INDEX device_development ON device (app) WHERE environment = 'development' AND revoked_at IS NULL
                 """)
     }
 

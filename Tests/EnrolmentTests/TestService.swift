@@ -68,7 +68,7 @@ final class TestService {
         let attested = AttestedApp(id: KeyBindingDraft.appID, environment: .production)
         return EnrolmentSettings(
             listeners: [], provider: provider,
-            apps: [EnrolmentSettings.App(id: app, kind: .apple(attested, maximumRisk: nil), counters: .strict)],
+            apps: [EnrolmentSettings.App(id: app, kind: .apple([attested], maximumRisk: nil), counters: .strict)],
             admission: .open,
             authority: AuthoritySource(certificate: try issuer.certificate.pem(), key: try key.pem(), passphrase: nil),
             secrets: EnrolmentSettings.Secrets(

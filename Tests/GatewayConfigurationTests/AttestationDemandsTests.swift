@@ -20,17 +20,17 @@ struct AttestationDemandsTests {
     func defaults() throws {
         let production = try demands("")
         #expect(production.platforms == [.ios])
-        #expect(production.validationCategories == [.testFlight, .appStore, .enterprise])
+        #expect(production.validationCategories(in: .production) == [.testFlight, .appStore, .enterprise])
         #expect(production.minimumBundleVersion == nil)
         #expect(production.minimumSystem == nil)
         #expect(production.absentExtensions == .accept)
         #expect(production.clientData == .nonceAndTag)
         #expect(production.receipt == .optional)
         #expect(production.rootPath == nil)
-        #expect(try demands("", environment: "development").validationCategories == [.development])
-        #expect(try demands("", environment: "simulator").validationCategories == nil)
+        #expect(try demands("", environment: "development").validationCategories(in: .development) == [.development])
+        #expect(try demands("", environment: "simulator").validationCategories(in: .simulator) == nil)
         #expect(
-            try demands("    platforms: [ios, macos]\n").validationCategories
+            try demands("    platforms: [ios, macos]\n").validationCategories(in: .production)
                 == [.testFlight, .appStore, .enterprise, .developerID])
     }
 
@@ -49,7 +49,10 @@ struct AttestationDemandsTests {
 
             """)
         #expect(demands.platforms == [.macos, .visionos])
-        #expect(demands.validationCategories == [.appStore, AppConfiguration.ValidationCategory(number: 77)])
+        #expect(
+            demands.validationCategories(in: .production) == [
+                .appStore, AppConfiguration.ValidationCategory(number: 77),
+            ])
         #expect(demands.minimumBundleVersion?.text == "1.20")
         #expect(demands.minimumSystem == SystemVersion("17.10"))
         #expect(demands.absentExtensions == .refuse)

@@ -169,7 +169,7 @@ struct ConfigurationTests {
         #expect(route.body == .collect)
         #expect(
             configuration.apps.map(\.id.description) == ["ABCDE12345.org.example.app", "ABCDE12345.org.example.other"])
-        #expect(configuration.apps.map(\.environment) == [.production, .development])
+        #expect(configuration.apps.map(\.environments) == [[.production], [.development]])
         #expect(configuration.apps.map(\.counter) == [.window(64), .window(1024)])
         let registry = try #require(configuration.registry)
         #expect(registry.path == "conf/registry.sqlite")
@@ -252,7 +252,7 @@ struct ConfigurationTests {
             by: "id: android:org.example.other\n    environment: production\n    client_data: nonce")
         let app = try #require(try Conf.read(text).configuration.apps.last)
         #expect(app.id.isAndroid && app.id.description == "android:org.example.other")
-        #expect(app.validationCategories == nil)
+        #expect(app.validationCategories(in: .simulator) == nil)
         #expect(app.signingCertificates == nil && app.minimumPatchLevel == nil && app.minimumVersionCode == nil)
         #expect(app.securityLevel == .tee && app.certificateKey == .any && app.attestKey == .refuse)
         #expect(app.boot == .verified)
@@ -289,7 +289,7 @@ struct ConfigurationTests {
     func simulator() throws {
         let text = Conf.attested(replacing: "environment: development", by: "environment: simulator")
         let (configuration, warnings) = try Conf.read(text)
-        #expect(configuration.apps.map(\.environment) == [.production, .simulator])
+        #expect(configuration.apps.map(\.environments) == [[.production], [.simulator]])
         try #require(warnings.count == 1)
         #expect(warnings[0].severity == .warning)
         #expect(

@@ -46,6 +46,14 @@ package enum Fixture {
     package static func bindingKey(_ number: Int) -> KeyID { key(number, kind: 2) }
 
     /// The identity of an iPhone, or of an Android phone if three divides the number.
+    /// Device `number` of app 1, attested for development.
+    package static func developer(_ number: Int) -> DeviceIdentity {
+        let (app, own) = (identity(1), identity(number))
+        return DeviceIdentity(
+            app: app.app, platform: app.platform, environment: .development, hardwareKey: own.hardwareKey,
+            point: own.point)
+    }
+
     package static func identity(_ number: Int) -> DeviceIdentity {
         let point = [0x04] + (0..<64).map { UInt8(truncatingIfNeeded: number &+ $0) }
         let name = number % 3 == 0 ? "android:org.example.app" : "ABCDE12345.org.example.app\(number % 3)"

@@ -44,6 +44,12 @@ package final class MemoryContent {
             look.bindingKey.map { number(of: .binding($0)) != nil || isBarred($0, .mTLS) } ?? false
         facts.isHardwareKeyBarred = look.hardwareKey.map { isBarred($0, .hardware) } ?? false
         facts.isTagTaken = look.tag.map { number(of: .tag($0)) != nil } ?? false
+        facts.developmentDevices =
+            look.developmentDevices.map { app in
+                devices.count { device in
+                    device.identity.app == app && device.identity.environment == .development && device.revokedAt == nil
+                }
+            } ?? 0
         facts.isNonceUsed = look.nonce.map { used[.nonce]?[$0.id] != nil } ?? false
         facts.isTokenUsed = look.token.map { used[.token]?[$0.id] != nil } ?? false
         facts.isSerialIssued = look.serial.map { certificates[$0] != nil } ?? false

@@ -145,6 +145,25 @@ struct EnrolmentOrderTests {
     }
 }
 
+extension EnrolmentOrderTests {
+    @Test("devices for development that enrol concurrently do not exceed their limit")
+    func developmentLimit() throws {
+        let settings = settings
+        let made = Shared(Mutex(0))
+        _ = try Self.database(settings)
+        try atOnce(1..<9) { number in
+            let database = try Self.database(settings)
+            let verdict = try database.initialize(
+                InstanceRegistration(
+                    identity: Fixture.developer(number), attestation: Fixture.attestation(number), shown: [],
+                    nonce: Fixture.nonce(number), epoch: database.identity.epoch, developmentLimit: 3), at: 1_000)
+            if case .registered = verdict { return made.value.withLock { $0 += 1 } }
+            #expect(verdict.refusal == .tooManyForDevelopment)
+        }
+        #expect(made.value.withLock { $0 } == 3)
+    }
+}
+
 extension RegistryDatabase: OperatedStore {
     func answer(_ command: RegistryCommand, at time: Int64) throws -> RegistryReply { try perform(command, at: time) }
 }

@@ -54,6 +54,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case instanceKnown
     /// Another device has the tag of an Android app.
     case tagTaken
+    /// The app has as many devices for development as it may have.
+    case developmentDevicesExhausted
     case instanceUnknown
     case instanceRevoked
     /// The assertion's counter was used before.
@@ -93,7 +95,8 @@ extension EnrolmentFault {
         case .integrity(let fault): fault.enrolmentError
         case .certificateKeyMismatch, .hardwareSignature: .invalidRequest
         case .assertion(let fault): fault.enrolmentError
-        case .nonceRefused, .instanceKnown, .tagTaken, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
+        case .nonceRefused, .instanceKnown, .tagTaken, .developmentDevicesExhausted, .instanceRevoked, .counterSpent,
+            .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
         case .riskTooHigh, .extensions, .extensionWithheld, .attestationRevoked: .integrityCheck
@@ -146,6 +149,8 @@ extension EnrolmentFault {
         case .extensionWithheld: "an extension is absent that the key shows at the same time"
         case .nonceRefused: "the nonce is unknown, expired or used"
         case .instanceKnown: "the hardware key is already registered"
+        case .developmentDevicesExhausted:
+            "the app has as many devices for development as it may have: an operator can revoke one"
         case .tagTaken: "another app instance has this hardware_key_tag: draw a new one at random"
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
@@ -368,6 +373,7 @@ extension EnrolmentFault {
             case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
             case .keyRegistered: .instanceKnown
             case .tagTaken: .tagTaken
+            case .tooManyForDevelopment: .developmentDevicesExhausted
             case .deviceRevoked: .instanceRevoked
             }
     }

@@ -19,7 +19,8 @@ struct AppleVerification {
     let rpIDHash: Digest256
     let receipts: ReceiptAssessment
     private let id: AppID
-    private let app: AttestedApp
+    /// The app in each environment.
+    private let apps: [AttestedApp]
     private let maximumRisk: UInt32?
     private let verifier: AttestationVerifier
     private let library: LibraryContext
@@ -27,19 +28,19 @@ struct AppleVerification {
     /// - Parameter simulator: The root of software phones. Their attestations and receipts have one root, because Apple
     ///   does not sign them.
     init(
-        _ id: AppID, _ app: AttestedApp, _ maximumRisk: UInt32?, _ roots: Roots, simulator: Certificate?,
+        _ id: AppID, _ apps: [AttestedApp], _ maximumRisk: UInt32?, _ roots: Roots, simulator: Certificate?,
         _ library: LibraryContext
     ) throws {
         let simulator = try simulator.map { try TrustedRoot($0, library) }
         let all = AttestationVerifier.Roots(
             apple: roots.attestations, simulator: simulator, receipts: simulator ?? roots.receipts)
         self.id = id
-        self.app = app
+        self.apps = apps
         self.maximumRisk = maximumRisk
         self.library = library
-        verifier = try AttestationVerifier(apps: [app], roots: all, library)
-        receipts = ReceiptAssessment(appID: app.id, verifier: ReceiptVerifier(root: all.receipts, library))
-        let text = Array(app.id.utf8)
+        verifier = try AttestationVerifier(apps: apps, roots: all, library)
+        receipts = ReceiptAssessment(appID: id.description, verifier: ReceiptVerifier(root: all.receipts, library))
+        let text = Array(id.description.utf8)
         rpIDHash = try library.sha256(of: text.span)
     }
 
@@ -66,8 +67,14 @@ struct AppleVerification {
             preconditionFailure("a verified key is an uncompressed point")
         }
         return DeviceIdentity(
-            app: id, platform: platform, environment: AttestationEnvironment(app.environment),
+            app: id, platform: platform, environment: environment(verified.keyEnvironment),
             hardwareKey: verified.keyID, point: point)
+    }
+
+    /// Returns the environment for which a key was attested. Software phones have one of Apple's too.
+    private func environment(_ attested: KeyEnvironment) -> AttestationEnvironment {
+        if apps.contains(where: { $0.environment == .simulator }) { return .simulator }
+        return attested == .production ? .production : .development
     }
 
     private func record(
@@ -91,17 +98,22 @@ struct AppleVerification {
         let verified = try binding.verifyAssertion(key: key, rpIDHash: rpIDHash.span, library)
         guard case .assertion(let parts) = binding.proof else { throw .memberMissing(.keyAttestation) }
         let assertion = parts.assertion
+        guard
+            let app = apps.first(where: {
+                AttestationEnvironment($0.environment) == details.device.identity.environment
+            })
+        else { throw .appRefused }
         // The app may be below a minimum now, or the system may state less than before.
         do throws(ExtensionFault) {
             try app.extensions.judge(verified.extensions, of: assertion.span, after: details.device.shown)
         } catch {
             throw .extensions(error)
         }
-        try judge(details.attestation)
+        try judge(details.attestation, app)
         return VerifiedBinding(counter: verified.counter, shown: verified.extensions.shown, phone: nil)
     }
 
-    private func judge(_ attestation: AttestationRecord?) throws(EnrolmentFault) {
+    private func judge(_ attestation: AttestationRecord?, _ app: AttestedApp) throws(EnrolmentFault) {
         // Only the device itself may see this refusal. The newest receipt counts, because that of the attestation
         // seldom has a metric.
         if let maximumRisk, let risk = attestation?.riskMetric, risk > maximumRisk { throw .riskTooHigh }

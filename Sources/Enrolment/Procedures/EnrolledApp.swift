@@ -46,7 +46,9 @@ struct EnrolledApps {
             let enrolled: EnrolledApp
             switch app.kind {
             case .apple(let attested, let maximumRisk):
-                guard app.id.description == attested.id else { throw EnrolmentStartError("app \(app.id): two ids") }
+                guard attested.allSatisfy({ $0.id == app.id.description }) else {
+                    throw EnrolmentStartError("app \(app.id): two ids")
+                }
                 let verification = try AppleVerification(app.id, attested, maximumRisk, apple, simulator: root, library)
                 enrolled = EnrolledApp(settings: app, verification: .apple(verification))
                 appleApps[verification.rpIDHash.bytes] = enrolled
@@ -85,7 +87,7 @@ struct EnrolledApps {
 
     /// Returns the app of a device, if it is still configured for the device's environment.
     func app(of identity: DeviceIdentity) throws(EnrolmentFault) -> EnrolledApp {
-        guard let app = apps[identity.app], app.settings.environment == identity.environment else {
+        guard let app = apps[identity.app], app.settings.environments.contains(identity.environment) else {
             throw .appRefused
         }
         return app

@@ -91,7 +91,7 @@ extension EnrolmentRules {
         subject.device = label(of: instance.identity.hardwareKey)
         return InstanceRegistration(
             identity: instance.identity, attestation: instance.record, shown: instance.shown, nonce: nonce,
-            epoch: nonces.epoch)
+            epoch: nonces.epoch, developmentLimit: app.settings.developmentLimit)
     }
 
     private func attest(

@@ -43,8 +43,10 @@ public struct EnrolmentSettings: Sendable {
     public struct App: Sendable {
         /// The platform with the requirements for its attestations, with the same id.
         public enum Kind: Sendable {
+            /// The app in each environment; at least one.
+            ///
             /// - maximumRisk: Limit of a receipt's risk metric, if it states one. Nil permits all.
-            case apple(AttestedApp, maximumRisk: UInt32?)
+            case apple([AttestedApp], maximumRisk: UInt32?)
             /// - attestsCertificateKey: Whether the certificate's key must be attested at each key binding.
             /// - integrity: Nil if Google Play is not asked.
             case android(AndroidApp, attestsCertificateKey: Bool, integrity: Integrity? = nil)
@@ -77,11 +79,14 @@ public struct EnrolmentSettings: Sendable {
         /// The root of its simulators' attestations in PEM. Nil if it is not an app of a simulator.
         public var simulatorRoot: [UInt8]?
         public var counters: CounterMode
+        /// The maximum number of devices that were attested for development and are not revoked. Nil for any.
+        public var developmentLimit: Int?
 
         public init(
             id: AppID, kind: Kind, form: ClientDataFormat = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
-            counters: CounterMode
+            counters: CounterMode, developmentLimit: Int? = nil
         ) {
+            self.developmentLimit = developmentLimit
             self.id = id
             self.kind = kind
             self.form = form
@@ -89,10 +94,11 @@ public struct EnrolmentSettings: Sendable {
             self.counters = counters
         }
 
-        var environment: AttestationEnvironment {
+        /// The environments for which its devices may be attested.
+        var environments: [AttestationEnvironment] {
             switch kind {
-            case .apple(let app, _): AttestationEnvironment(app.environment)
-            case .android(let app, _, _): AttestationEnvironment(app.environment)
+            case .apple(let apps, _): apps.map { AttestationEnvironment($0.environment) }
+            case .android(let app, _, _): [AttestationEnvironment(app.environment)]
             }
         }
 

@@ -3,7 +3,7 @@ internal import Cryptography
 package import Registry
 package import Vocabulary
 
-/// An app whose devices may be served, in the form that requests need.
+/// An app whose devices of one environment may be served, in the form that requests need.
 struct AdmittedApp {
     /// The app id as text.
     let id: [UInt8]
@@ -21,7 +21,7 @@ struct AdmittedApp {
 
 /// The apps of the configuration, for one worker.
 package struct AdmittedApps {
-    /// The settings of an app.
+    /// The settings of an app in one environment.
     package struct Setting: Sendable {
         package let id: AppID
         package let environment: AttestationEnvironment
@@ -42,11 +42,12 @@ package struct AdmittedApps {
     }
 
     private let apps: [AdmittedApp]
-    private let places: [AppNumber: Int]
+    /// By app, for each of its environments.
+    private let places: [AppNumber: [Int]]
 
     init(_ settings: [Setting], _ registry: DeviceRegistry, _ library: LibraryContext) throws(CryptographyError) {
         var apps: [AdmittedApp] = []
-        var places: [AppNumber: Int] = [:]
+        var places: [AppNumber: [Int]] = [:]
         for (place, setting) in settings.enumerated() {
             let id = Array(setting.id.description.utf8)
             apps.append(
@@ -55,7 +56,7 @@ package struct AdmittedApps {
                     counters: setting.counters,
                     rpIDHash: try library.sha256(of: id.span), extensions: Self.copy(of: setting.extensions),
                     maximumRisk: setting.maximumRisk))
-            places[registry.number(of: setting.id)] = place
+            places[registry.number(of: setting.id), default: []].append(place)
         }
         self.apps = apps
         self.places = places
@@ -70,6 +71,11 @@ package struct AdmittedApps {
 
     subscript(place: Int) -> AdmittedApp { apps[place] }
 
-    /// Returns the app's index in the configuration; nil if it is not, or no longer, configured.
-    func place(of app: AppNumber) -> Int? { places[app] }
+    /// Returns the index of a device's app in its environment, or of the app in another one if the app is configured for
+    /// others only. Nil if it is not, or no longer, configured.
+    func place(of device: DeviceSnapshot) -> Int? {
+        guard let places = places[device.app] else { return nil }
+        for place in places where apps[place].environment == device.environment { return place }
+        return places.first
+    }
 }

@@ -181,7 +181,7 @@ package final class Enforcement {
         of lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet
     ) -> RouteAccess {
         RouteAccess(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
-            self.apps.place(of: device.app).map { place in
+            self.apps.place(of: device).map { place in
                 RouteAccess.App(
                     place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk,
                     minimumSystem: self.apps[place].extensions.minimumSystem)
@@ -260,7 +260,7 @@ package final class Enforcement {
     /// request.
     func label(of device: DeviceSnapshot) -> DeviceLabel? {
         guard let id = try? logNames.name(of: device.hardwareKey) else { return nil }
-        return DeviceLabel(id: id, app: apps.place(of: device.app).map { apps[$0].id })
+        return DeviceLabel(id: id, app: apps.place(of: device).map { apps[$0].id })
     }
 }
 

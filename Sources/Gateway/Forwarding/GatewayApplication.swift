@@ -273,7 +273,7 @@ package final class GatewayApplication: Application {
     }
 
     /// Returns the place of a device's app in the configuration. Nil if it is not configured.
-    private func placeOfApp(_ device: DeviceSnapshot) -> Int? { enforcement?.apps.place(of: device.app) }
+    private func placeOfApp(_ device: DeviceSnapshot) -> Int? { enforcement?.apps.place(of: device) }
 
     func rateExceeded(_ scope: RateScope) { metrics.counts.rateLimited(scope) }
 

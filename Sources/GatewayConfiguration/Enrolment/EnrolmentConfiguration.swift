@@ -180,7 +180,7 @@ enum EnrolmentReferences {
     static func checkRoots(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
         guard root["enrolment"] != nil else { return }
         for (index, app) in apps.enumerated()
-        where app.environment == .simulator && app.rootPath == nil {
+        where app.isSimulated && app.rootPath == nil {
             // Every app that was read stands in the file at its place.
             guard let item = root["apps"]?.elements[index] else { continue }
             reading.refuse(
@@ -228,7 +228,7 @@ enum EnrolmentReferences {
         else {
             return
         }
-        for app in apps where app.environment == .simulator {
+        for app in apps where app.isSimulated {
             reading.warn(
                 enrolment.place(of: "receipts"),
                 "no risk metric is requested for the app `\(app.id)`: Apple does not know software phones",

@@ -10,7 +10,7 @@ public struct AndroidEnrolmentConfiguration: Equatable, ConfigurationSection {
     /// Returns the environments of apps whose phones are compared with the list: production always, software phones
     /// if the section is written.
     public func statusListEnvironments(of apps: [AppConfiguration]) -> Set<AppConfiguration.Environment> {
-        let environments = Set(apps.filter(\.id.isAndroid).map(\.environment))
+        let environments = Set(apps.filter(\.id.isAndroid).flatMap(\.environments))
         return _statusList.isWritten ? environments : environments.intersection([.production])
     }
 

@@ -96,7 +96,9 @@ public struct Blueprint: Sendable {
             connections: configuration.limits.connectionsPerSource,
             handshakes: configuration.limits.handshakesPerSource)
         administrationListeners = try AdministrationListener.all(of: configuration.administration)
-        apps = try configuration.apps.map(AdmittedApps.Setting.init)
+        apps = try configuration.appsByEnvironment.map { app, environment throws(StartupError) in
+            try AdmittedApps.Setting(app, in: environment)
+        }
         enrolment = try configuration.enrolment.flatMap { enrolment throws(StartupError) in
             configuration.role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
         }
@@ -244,8 +246,14 @@ public struct Blueprint: Sendable {
     }
 
     private static func apps(_ route: RouteConfiguration, _ configuration: Configuration) -> AppSet {
-        let ids = configuration.apps.map(\.id)
-        return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
+        let apps = configuration.appsByEnvironment
+        let admitted = apps.indices.filter { place in
+            let (app, environment) = apps[place]
+            guard route.apps.contains(app.id) else { return false }
+            guard environment == .development, let testers = app.developmentDevices else { return true }
+            return testers.routes.contains(route.name)
+        }
+        return AppSet(places: admitted, of: apps.count)
     }
 
     /// The maximum of decoded hardware keys per worker; each has 2 KiB.

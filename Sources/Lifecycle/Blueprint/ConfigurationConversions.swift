@@ -50,10 +50,10 @@ extension ClientKeys {
 
 extension AppExtensionPolicy {
     /// Converts what the conf file demands of the app's extensions, at enrolment and in every assertion.
-    init(_ app: AppConfiguration) throws(StartupError) {
+    init(_ app: AppConfiguration, in environment: AppConfiguration.Environment) throws(StartupError) {
         let absence: Absence = app.absentExtensions == .accept ? .admitted : .refused
         self.init()
-        if let admitted = app.validationCategories {
+        if let admitted = app.validationCategories(in: environment) {
             categories = Categories(Set(admitted.map { ValidationCategory(rawValue: $0.number) }), absence: absence)
         }
         if let version = app.minimumBundleVersion {
@@ -134,7 +134,7 @@ extension AttestationEnvironment {
 }
 
 extension AdmittedApps.Setting {
-    init(_ app: AppConfiguration) throws(StartupError) {
+    init(_ app: AppConfiguration, in environment: AppConfiguration.Environment) throws(StartupError) {
         let counters: CounterMode =
             switch app.counter {
             case .strict: .strict
@@ -144,9 +144,16 @@ extension AdmittedApps.Setting {
         var maximumRisk: UInt32?
         if case .required(let risk) = app.receipt { maximumRisk = risk }
         self.init(
-            id: app.id, environment: AttestationEnvironment(app.environment), counters: counters,
-            extensions: try AppExtensionPolicy(app),
+            id: app.id, environment: AttestationEnvironment(environment), counters: counters,
+            extensions: try AppExtensionPolicy(app, in: environment),
             maximumRisk: maximumRisk)
+    }
+}
+
+extension Configuration {
+    /// The apps, each with each of its environments, in order: devices of both are two apps to routes and workers.
+    var appsByEnvironment: [(app: AppConfiguration, environment: AppConfiguration.Environment)] {
+        apps.flatMap { app in app.environments.map { (app, $0) } }
     }
 }
 

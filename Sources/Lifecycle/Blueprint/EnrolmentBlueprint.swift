@@ -175,26 +175,28 @@ struct EnrolmentBlueprint: Sendable {
     }
 
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
-        let setting = try AdmittedApps.Setting(app)
+        let settings = try app.environments.map { try AdmittedApps.Setting(app, in: $0) }
         return EnrolmentSettings.App(
-            id: app.id, kind: try app.id.package.map { try android($0, app) } ?? apple(app, setting),
+            id: app.id, kind: try app.id.package.map { try android($0, app) } ?? apple(app, settings),
             form: form(app.clientData), simulatorRoot: try app.rootPath.map { try FileContents.read($0) },
-            counters: setting.counters)
+            counters: settings[0].counters, developmentLimit: app.developmentDevices?.maximum)
     }
 
     private static func apple(
-        _ app: AppConfiguration, _ setting: AdmittedApps.Setting
+        _ app: AppConfiguration, _ settings: [AdmittedApps.Setting]
     ) -> EnrolmentSettings.App.Kind {
-        let attested = AttestedApp(
-            id: app.id.description, environment: environment(app.environment),
-            platforms: Set(app.platforms.flatMap(platforms)),
-            extensions: setting.extensions, demandsReceipt: app.receipt != .optional)
-        return .apple(attested, maximumRisk: setting.maximumRisk)
+        let attested = zip(app.environments, settings).map { environment, setting in
+            AttestedApp(
+                id: app.id.description, environment: Self.environment(environment),
+                platforms: Set(app.platforms.flatMap(platforms)), extensions: setting.extensions,
+                demandsReceipt: app.receipt != .optional)
+        }
+        return .apple(attested, maximumRisk: settings[0].maximumRisk)
     }
 
     private static func android(_ package: String, _ app: AppConfiguration) throws -> EnrolmentSettings.App.Kind {
         let attested = AndroidApp(
-            package: package, environment: app.environment == .simulator ? .simulator : .production,
+            package: package, environment: app.isSimulated ? .simulator : .production,
             signingCertificates: (app.signingCertificates ?? []).map(\.digest),
             securityLevel: app.securityLevel == .strongbox ? .strongBox : .trustedEnvironment,
             minimumVersion: app.minimumVersionCode.map(UInt64.init), boot: app.boot == .any ? .any : .verified,

@@ -95,7 +95,7 @@ enum ProcessFamilies {
     static func apps(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
             .gauge, "attestgate_app_simulator", "1 if software phones of the app are accepted: never in production.")
-        for app in blueprint.apps { family.add(app.environment == .simulator ? 1 : 0, ["app": app.id.description]) }
+        for app in blueprint.configuration.apps { family.add(app.isSimulated ? 1 : 0, ["app": app.id.description]) }
         return [family]
     }
 

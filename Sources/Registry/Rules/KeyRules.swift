@@ -11,8 +11,10 @@ enum KeyRules {
         look.hardwareKey = key
         look.nonce = request.nonce
         look.tag = request.attestation.tag
-        // Devices without a binding are not announced, so this does not wait for transactions that announce a change.
-        return Rule(look: look, isExclusive: false) { facts in
+        if request.developmentLimit != nil { look.developmentDevices = request.identity.app }
+        // Devices without a binding are not announced, so this does not wait for transactions that announce a change,
+        // unless devices are counted: two at the same time would both find the last place.
+        return Rule(look: look, isExclusive: request.developmentLimit != nil) { facts in
             func refused(_ refusal: InitializationRefusal) -> StoreDecision<RegistryReply> {
                 StoreDecision(reply: .initialization(.refused(refusal)))
             }
@@ -26,6 +28,9 @@ enum KeyRules {
             guard !facts.isHardwareKeyBarred else { return refused(.deviceRevoked) }
             guard nonce != .used else { return refused(.nonceUsed) }
             guard !facts.isTagTaken else { return refused(.tagTaken) }
+            if let limit = request.developmentLimit, facts.developmentDevices >= limit {
+                return refused(.tooManyForDevelopment)
+            }
             return StoreDecision(
                 [.insert(device(for: request, at: time)), .use(request.nonce, .nonce)], reading: [.hardwareKey(key)]
             ) { .initialization(.registered($0[0])) }

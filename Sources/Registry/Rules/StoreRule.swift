@@ -60,6 +60,8 @@ package struct StoreLook {
     package var hardwareKey: KeyID?
     /// Whether a device has this tag.
     package var tag: [UInt8]?
+    /// How many devices of this app were attested for development and are not revoked.
+    package var developmentDevices: AppID?
     /// Whether this nonce was used.
     package var nonce: SingleUse?
     /// Whether this admission token was used.
@@ -117,6 +119,7 @@ package struct StoreFacts {
     package var isBindingKeyTaken = false
     package var isHardwareKeyBarred = false
     package var isTagTaken = false
+    package var developmentDevices = 0
     package var isNonceUsed = false
     package var isTokenUsed = false
     package var isSerialIssued = false

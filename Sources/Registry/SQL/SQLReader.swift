@@ -75,6 +75,15 @@ extension SQLReader {
         if let tag = look.tag {
             add("SELECT device FROM attestation WHERE tag = $1", [.bytes(tag)]) { $1.isTagTaken = !$0.isEmpty }
         }
+        if let app = look.developmentDevices {
+            // Literally, so that the index of these devices is used.
+            add(
+                """
+                SELECT count(*) FROM device
+                WHERE app = $1 AND environment = 'development' AND revoked_at IS NULL
+                """, [.text(app.description)]
+            ) { $1.developmentDevices = Int(try $0.first?.integer(0) ?? 0) }
+        }
         if let nonce = look.nonce {
             add("SELECT id FROM used_nonce WHERE id = $1", [.bytes(nonce.id.bytes)]) { $1.isNonceUsed = !$0.isEmpty }
         }

@@ -10,11 +10,15 @@ public struct InstanceRegistration: Sendable {
     public let nonce: SingleUse
     /// The epoch of the nonce.
     public let epoch: RandomID
+    /// The maximum number of devices of the app that were attested for development and are not revoked. Nil for any, and
+    /// without effect on others.
+    public let developmentLimit: Int?
 
     public init(
         identity: DeviceIdentity, attestation: AttestationRecord, shown: ShownExtensions, nonce: SingleUse,
-        epoch: RandomID
+        epoch: RandomID, developmentLimit: Int? = nil
     ) {
+        self.developmentLimit = identity.environment == .development ? developmentLimit : nil
         self.identity = identity
         self.attestation = attestation
         self.shown = shown
@@ -44,6 +48,8 @@ public enum InitializationRefusal: Equatable, Sendable, CaseIterable {
     case deviceRevoked
     /// Another device has the tag.
     case tagTaken
+    /// As many devices for development are registered as the app may have.
+    case tooManyForDevelopment
 }
 
 /// The stored properties of the attestation that a device was registered with. `DeviceIdentity` has its app, platform

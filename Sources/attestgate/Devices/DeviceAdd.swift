@@ -57,10 +57,12 @@ struct DeviceAdd: ParsableCommand {
             throw Failure(
                 "\(access.file.config): the app `\(appId)` is not configured, so the gateway would refuse its devices")
         }
-        let configured = AttestationEnvironment(app.environment)
-        if let environment, environment != configured {
+        let configured = app.environments.map { AttestationEnvironment($0) }
+        let environment = environment ?? configured[0]
+        guard configured.contains(environment) else {
             throw Failure(
-                "\(access.file.config): the app `\(appId)` is configured for the environment `\(configured.rawValue)`")
+                "\(access.file.config): the app `\(appId)` is configured for the environment "
+                    + configured.map { "`\($0.rawValue)`" }.joined(separator: " and "))
         }
         let platform = platform ?? .standard(for: appId)
         guard platform.runs(appId) else {
@@ -71,7 +73,7 @@ struct DeviceAdd: ParsableCommand {
         try access.perform(
             .add(
                 DeviceRegistration(
-                    app: appId, platform: platform, environment: configured,
+                    app: appId, platform: platform, environment: environment,
                     publicKey: try Self.key(publicKey, option: "--public-key", library),
                     certificateKey: try Self.certificateKey(certificateKey, library))))
     }

@@ -56,7 +56,7 @@ struct DeviceImportCommand: ParsableCommand {
 
     private func read(_ console: ProgressLine) throws -> [DeviceRegistration] {
         let configuration = try access.file.read()
-        let apps = configuration.apps.map { ($0.id, AttestationEnvironment($0.environment)) }
+        let apps = configuration.apps.map { ($0.id, AttestationEnvironment($0.environments[0])) }
         var list = RegistrationList(environments: Dictionary(uniqueKeysWithValues: apps), try LibraryContext())
         try readLines { line in
             list.append(line: line)

@@ -36,6 +36,34 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
+        "an app has no more devices for development than it may have, without revoked ones and those of users",
+        arguments: StoreKind.allCases)
+    func developmentLimit(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        func initialize(_ number: Int, _ identity: DeviceIdentity) throws -> InitializationVerdict {
+            try store.initialize(
+                InstanceRegistration(
+                    identity: identity, attestation: Fixture.attestation(number), shown: [],
+                    nonce: Fixture.nonce(number), epoch: store.identity.epoch, developmentLimit: 2))
+        }
+        #expect(try initialize(1, Fixture.identity(1)).refusal == nil)
+        #expect(try initialize(4, Fixture.identity(4)).refusal == nil)
+        #expect(try initialize(7, Fixture.identity(7)).refusal == nil)
+        #expect(try initialize(2, Fixture.developer(2)).refusal == nil)
+        guard case .registered(let second) = try initialize(3, Fixture.developer(3)) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(try initialize(5, Fixture.developer(5)).refusal == .tooManyForDevelopment)
+        // A lost response is repeated all the same.
+        #expect(try initialize(3, Fixture.developer(3)) == .repeated(second))
+        try store.perform(.revoke(second.device.id))
+        #expect(try initialize(5, Fixture.developer(5)).refusal == nil)
+        #expect(try initialize(6, Fixture.developer(6)).refusal == .tooManyForDevelopment)
+        #expect(try initialize(10, Fixture.identity(10)).refusal == nil)
+    }
+
+    @Test(
         "a key binding uses nonce, counter and token if it succeeds, and nothing if refused",
         arguments: StoreKind.allCases)
     func keyBinding(_ kind: StoreKind) throws {
