@@ -126,6 +126,12 @@ public struct ForwardedCertificateConfiguration: Equatable, ConfigurationSection
                 proxies.place, "`names` is missing: with `forwarded_certificate`, they are the names of the proxies",
                 "`names`: \(ListenerConfiguration.Clients.section.expectedValue(of: "names"))")
         }
+        if listener.protocols.contains(.http2) {
+            reading.warn(
+                item.place(of: "protocols"),
+                "with HTTP/2 clients share the proxy's connections: one that breaks rules ends the requests of others",
+                expected: "`protocols: [http/1.1]` with `forwarded_certificate`")
+        }
         return true
     }
 }

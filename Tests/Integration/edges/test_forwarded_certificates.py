@@ -444,6 +444,14 @@ def test_a_configuration_that_would_trust_too_much_is_refused(behind, case):
     assert done.returncode != 0 and expected in done.stderr + done.stdout, done.stderr
 
 
+def test_check_warns_of_connections_on_which_clients_share_limits(behind):
+    warning = "one that breaks rules ends the requests of others"
+    assert warning in attestgate("check", "--config", behind.gateway.conf_path).stderr
+    behind.gateway.conf["listeners"][0]["protocols"] = ["http/1.1"]
+    behind.gateway.write_conf()
+    assert warning not in attestgate("check", "--config", behind.gateway.conf_path).stderr
+
+
 def test_check_tells_what_a_stated_certificate_would_get(behind, pki):
     def check(identity):
         return attestgate("check", "--config", behind.gateway.conf_path, "--client-certificate", identity.certificate)
