@@ -1,4 +1,4 @@
-"""What has to be there before anything is measured."""
+"""What has to be there before anything is measured. Run by itself, it installs what comes from PyPI, which tests need too."""
 
 import contextlib
 import importlib.util
@@ -18,6 +18,8 @@ from peers import Failed
 ROOT = Path(__file__).resolve().parent.parent
 # Debian has servers in /usr/sbin, which is not on the PATH of ordinary users.
 os.environ["PATH"] += os.pathsep + "/usr/sbin"
+# Programs and libraries from PyPI.
+ENVIRONMENT = ROOT / ".build" / "bench-venv"
 
 
 def say(text):
@@ -60,8 +62,8 @@ def build(products, skipping=False):
 
 
 def virtual_environment():
-    """What comes from PyPI, in an environment of its own below .build. - Returns: its directory."""
-    place, wanted = ROOT / ".build" / "bench-venv", (ROOT / "bench" / "requirements.txt").read_text()
+    """Installs what comes from PyPI into an environment of its own. - Returns: its directory."""
+    place, wanted = ENVIRONMENT, (ROOT / "bench" / "requirements.txt").read_text()
     installed = place / "installed"
     if not installed.exists() or installed.read_text() != wanted:
         # Debian's Python cannot make an environment without it.
@@ -174,3 +176,10 @@ def on_core(core):
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+if __name__ == "__main__":
+    try:
+        virtual_environment()
+    except Failed as failure:
+        sys.exit(str(failure))
