@@ -123,7 +123,8 @@ final class HTTP1Session: ConnectionProtocol {
             case .lingering:
                 let discarded = cycle.discarded(connection.input.count)
                 connection.input.removeAll()
-                if discarded > settings.lingerBytes { connection.close(gracefully: false) }
+                let most = connection.identity == nil ? settings.lingerBytes : settings.knownLingerBytes
+                if discarded > most { connection.close(gracefully: false) }
                 return
             case .response: return
             }

@@ -35,6 +35,9 @@ public struct ServerSettings: Sendable {
     /// Closing immediately would reset the connection and could destroy the answer on its way (RFC 9112 section 9.6).
     public var lingerTimeout = TimeSpan.seconds(2)
     public var lingerBytes = 256 * 1024
+    /// The same for HTTP/1.1 clients with a certificate. A proxy that reads no answer before it has sent so much would
+    /// find the connection reset, and tell its client of an error of its own.
+    public var knownLingerBytes = 16 * 1024 * 1024
 
     public init() {}
 }

@@ -139,6 +139,22 @@ def test_content_without_a_length_and_with_an_expectation_passes(edged, phone):
         assert response.status == 200
 
 
+def test_a_refusal_before_the_end_of_the_content_reaches_the_phone(edged, phone):
+    """And not the proxy's own answer, for a connection that was reset."""
+    late = "a" * 78
+    with nothing_forwarded(edged):
+        for change, code, status in [({"nonce": late}, "challenge_required", 401), ({"content": b"x" * 3_000_000}, "too_large", 413)]:
+            for connection in both(edged.edge, phone.identity):
+                data = phone.request("POST", **{"content": b"x" * 1_000_000, **change})
+                if isinstance(connection, Client):
+                    connection.pump([data])
+                    response = connection.read_response("POST")
+                else:
+                    response = connection.exchange(data)
+                assert_denied(edged.gateway, response, code, status)
+                connection.close()
+
+
 def test_phones_at_once_keep_their_identities(edged, phone):
     phones = [phone, edged.new_phone()]
     before = len(edged.upstream.requests)
