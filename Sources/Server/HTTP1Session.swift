@@ -123,7 +123,8 @@ final class HTTP1Session: ConnectionProtocol {
             case .lingering:
                 let discarded = cycle.discarded(connection.input.count)
                 connection.input.removeAll()
-                let most = connection.identity == nil ? settings.lingerBytes : settings.knownLingerBytes
+                let isKnown = connection.identity != nil || connection.peer.isUnix
+                let most = isKnown ? settings.knownLingerBytes : settings.lingerBytes
                 if discarded > most { connection.close(gracefully: false) }
                 return
             case .response: return
