@@ -388,6 +388,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzReceipt", ["Attestation", "Cryptography", "Encoding"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Encoding", "Enrolment"]),
         ("FuzzProxyHeader", ["EventLoop", "Server"]),
+        ("FuzzForwardedClient", ["Encoding", "EventLoop", "Gateway"]),
         ("FuzzKeyBindingJWT", ["Attestation", "Challenges", "Cryptography", "Encoding", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(

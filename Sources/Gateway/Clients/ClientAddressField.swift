@@ -1,4 +1,4 @@
-internal import EventLoop
+package import EventLoop
 internal import HTTP
 
 /// The field in which a proxy states its client's address.
@@ -27,7 +27,7 @@ package enum ClientAddressField: Sendable {
     private static let name = Array("x-forwarded-for".utf8)
 
     /// Returns the address in the last element of a field line.
-    func address(in line: Span<UInt8>) -> SocketAddress? {
+    package func address(in line: Span<UInt8>) -> SocketAddress? {
         // Quotes may contain a comma that a client has written.
         var (start, end, isQuoted) = (0, 0, false)
         while end < line.count {

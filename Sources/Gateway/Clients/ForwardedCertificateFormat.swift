@@ -15,7 +15,7 @@ package enum ForwardedCertificateFormat: Sendable {
 }
 
 /// The certificates in a field, the leaf first. They are not verified.
-enum ForwardedCertificates: Equatable {
+package enum ForwardedCertificates: Equatable {
     /// At least one.
     case der([[UInt8]])
     case pem([UInt8])
@@ -29,7 +29,7 @@ enum ForwardedCertificates: Equatable {
     ///   - value: The value of the field, at least one byte.
     ///   - chain: The value of the field with the certificates above it. Empty if there is none.
     /// - Returns: Nil unless it is exactly one client's certificate in that form.
-    init?(_ value: Span<UInt8>, chain: Span<UInt8>, _ format: ForwardedCertificateFormat) {
+    package init?(_ value: Span<UInt8>, chain: Span<UInt8>, _ format: ForwardedCertificateFormat) {
         switch format {
         case .rfc9440:
             guard let leaf = Self.item(value), let above = Self.items(chain) else { return nil }

@@ -319,6 +319,23 @@ def test_a_tunnel_ends_with_its_devices_revocation_and_others_stay(behind, edge)
         connection.close()
 
 
+def test_a_tunnel_ends_with_a_reload_that_revokes_its_certificate_and_others_stay(start_behind, pki, tmp_path, edge):
+    lists = Lists(tmp_path, pki)
+    behind = start_behind(section={"crls": [str(lists.gms), str(lists.root)]})
+    other = behind.new_phone()
+    behind.upstream.upgrades = True
+    behind.upstream.script = web_sockets.switches()
+    tunnels = [EdgeConnection(behind.gateway, edge, stated(phone.identity)) for phone in (behind.phone, other)]
+    for connection in tunnels:
+        assert connection.exchange(web_sockets.handshake("/chat")).status == 101
+    revoke_and_reload(behind.gateway, lists, behind.phone.identity)
+    behind.gateway.logged(route="chat", denial="certificate_revoked")
+    tunnels[1].send(b"still")
+    assert tunnels[1]._exactly(5) == b"still"
+    for connection in tunnels:
+        connection.close()
+
+
 # Who may state certificates.
 
 def assert_refused_by_tls(connect, request):
