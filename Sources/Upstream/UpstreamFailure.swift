@@ -55,6 +55,11 @@ extension UpstreamFailure {
         EventLoopError.isExhaustion(errno) ? .exhausted(errno: errno) : .unreachable(server: server, errno: errno)
     }
 
+    /// Whether the backlog of the server's Unix socket is full (unix(7)): it serves, and cannot follow. TCP would wait.
+    public var isBacklogFull: Bool {
+        if case .unreachable(_, EAGAIN) = self { true } else { false }
+    }
+
     /// Returns the more significant failure of two addresses of a server, without a byte sent to either. It is the one
     /// further on the way to a request, or the first of equals. After its repair, the other one may prove harmless.
     func orFurther(_ later: UpstreamFailure) -> UpstreamFailure { later.progress > progress ? later : self }

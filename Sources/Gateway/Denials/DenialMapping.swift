@@ -63,6 +63,7 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .exhausted: .overloaded
+            case .unreachable where failure.isBacklogFull: .upstreamBusy
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
             case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid,
                 .notHTTP2, .answeredInHTTP2, .refused, .reset, .http2:

@@ -1,6 +1,7 @@
 """Services on Unix sockets: everything that holds for services over TCP."""
 
 import os
+import socket
 
 import pytest
 
@@ -114,3 +115,15 @@ def test_a_reload_moves_a_service_from_tcp_to_a_unix_socket(start_gateway, own_u
     service.answer = OK
     assert answer_to(gateway, phone).status == 200
     assert len(service.requests) == 1
+
+
+def test_a_service_whose_backlog_is_full_is_busy_and_not_gone(start_gateway, tmp_path, phone):
+    path = tmp_path / "full.sock"
+    with socket.socket(socket.AF_UNIX) as service, socket.socket(socket.AF_UNIX) as waiting:
+        service.bind(str(path))
+        service.listen(0)
+        waiting.connect(str(path))
+        gateway = start_gateway({"service": f"unix:{path}"})
+        response = answer_to(gateway, phone)
+        assert_denied(gateway, response, "upstream_busy", 503)
+        assert response.value("retry-after") == "1"
