@@ -15,7 +15,7 @@ public func fuzzRequestHead(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt 
 
     let bits = data[0] >> 5
     var forms: TargetForms = bits & 1 == 0 ? [] : .common
-    if bits & 2 != 0 { forms.insert(.semicolon) }
+    if bits & 2 != 0 { forms.formUnion([.semicolon, .encodedSemicolon]) }
     if bits & 4 != 0 { forms.insert(.encodedSlash) }
 
     let whole = outcome(bytes, inStepsOf: bytes.count, admitting: forms)

@@ -171,7 +171,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
 
     /// A character of paths that services read in several ways.
     public enum PathCharacter: String, CaseIterable, Sendable {
-        /// `;`, behind which some services see parameters that are no part of the segment.
+        /// `;` and `%3B`, behind which some services see parameters that are no part of the segment.
         case semicolon
         /// `%2F`, which some services take for a separator.
         case encodedSlash = "encoded-slash"

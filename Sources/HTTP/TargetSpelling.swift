@@ -18,11 +18,13 @@ public struct TargetForms: OptionSet, Sendable {
     public static let semicolon = TargetForms(rawValue: 4)
     /// `%2F` in the path.
     public static let encodedSlash = TargetForms(rawValue: 8)
+    /// `%3B` in the path.
+    public static let encodedSemicolon = TargetForms(rawValue: 16)
 
     public static let common: TargetForms = [.commonPath, .commonQuery]
 
     /// Whether services may read the path in several ways.
-    public var concernPath: Bool { !isDisjoint(with: [.commonPath, .semicolon, .encodedSlash]) }
+    public var concernPath: Bool { !isDisjoint(with: [.commonPath, .semicolon, .encodedSlash, .encodedSemicolon]) }
 }
 
 /// The first byte of a target that no admitted form explains.
@@ -53,7 +55,7 @@ public struct TargetFault: Error, Equatable, Sendable, CustomStringConvertible {
 /// The code that authorises a request and the code that executes it must read the same path. RFC 3986 allows two
 /// spellings of one resource, and one spelling of two. The strict spelling refuses all such cases:
 ///
-/// - empty and dot segments, `;`, and an empty query
+/// - empty and dot segments, `;` and `%3B`, and an empty query
 /// - percent-encoded bytes that need no encoding (dots and slashes in disguise among them), and lower-case hexadecimal
 /// - `%25` (double decoding), and encoded bytes that are not UTF-8 (overlong forms are slashes in disguise, too)
 ///
@@ -131,18 +133,22 @@ public enum TargetSpelling {
 
     /// Returns the paths that services may read in one that was checked, without the path itself.
     ///
-    /// All decode what needs no encoding. With `;` some drop from there to the end of the segment. With `%2F` some take
-    /// it for a separator, before or after that.
+    /// All decode what needs no encoding. With `;` some drop from there to the end of the segment; others do so with
+    /// `%3B`, too. With `%2F` some take it for a separator, before or after that.
     ///
     /// - Parameter forms: the forms of the path.
     public static func readings(of path: Span<UInt8>, with forms: TargetForms) -> [[UInt8]] {
         var readings = [reading(of: path, parameters: .kept, splitsAtEncodedSlash: false)]
-        let (hasSemicolon, hasSlash) = (forms.contains(.semicolon), forms.contains(.encodedSlash))
-        if hasSemicolon { readings.append(reading(of: path, parameters: .toSlash, splitsAtEncodedSlash: false)) }
-        if hasSlash { readings.append(reading(of: path, parameters: .kept, splitsAtEncodedSlash: true)) }
-        if hasSemicolon, hasSlash {
-            readings.append(reading(of: path, parameters: .toSlash, splitsAtEncodedSlash: true))
-            readings.append(reading(of: path, parameters: .toAnySlash, splitsAtEncodedSlash: true))
+        var starts: [ParameterStart] = forms.contains(.semicolon) ? [.semicolon] : []
+        if forms.contains(.encodedSemicolon) { starts.append(.anySemicolon) }
+        for start in starts {
+            readings.append(reading(of: path, parameters: .toSlash(start), splitsAtEncodedSlash: false))
+        }
+        guard forms.contains(.encodedSlash) else { return readings }
+        readings.append(reading(of: path, parameters: .kept, splitsAtEncodedSlash: true))
+        for start in starts {
+            readings.append(reading(of: path, parameters: .toSlash(start), splitsAtEncodedSlash: true))
+            readings.append(reading(of: path, parameters: .toAnySlash(start), splitsAtEncodedSlash: true))
         }
         return readings
     }
@@ -190,6 +196,7 @@ public enum TargetSpelling {
             guard first > 0x1f, first != 0x7f, first != percent, first != backslash else { return nil }
             if ByteClass.isUnreserved(first) { forms = .commonPath }
             if first == slash { forms.insert(.encodedSlash) }
+            if first == semicolon { forms.insert(.encodedSemicolon) }
             return (3, forms)
         }
         // RFC 3629 section 4: the number of bytes that follow, and the range of the first of them.
@@ -231,7 +238,7 @@ public enum TargetSpelling {
     // MARK: - Readings of services
 
     /// Refuses segments that are empty or dots when everything is decoded, `%2F` is a separator, and parameters behind
-    /// `;` are dropped.
+    /// `;` or `%3B` are dropped.
     private static func checkDecodedSegments(_ path: Span<UInt8>) throws(TargetFault) {
         var (start, position) = (1, 1)
         var (length, dots) = (0, 0)
@@ -246,7 +253,7 @@ public enum TargetSpelling {
                 guard !isEnd else { return }
                 (length, dots, isParameter) = (0, 0, false)
                 start = position + (value == nil ? 1 : 3)
-            } else if byte == semicolon, value == nil {
+            } else if byte == semicolon {
                 isParameter = true
             } else if !isParameter {
                 length += 1
@@ -256,14 +263,29 @@ public enum TargetSpelling {
         }
     }
 
+    private enum ParameterStart {
+        case semicolon
+        /// `;` or `%3B`.
+        case anySemicolon
+    }
+
     /// The reading of what follows `;`.
     private enum Parameters {
         /// It is a part of the segment.
         case kept
         /// It is dropped up to the next `/`.
-        case toSlash
+        case toSlash(ParameterStart)
         /// It is dropped up to the next `/` or `%2F`.
-        case toAnySlash
+        case toAnySlash(ParameterStart)
+
+        var start: ParameterStart? {
+            switch self {
+            case .kept: nil
+            case .toSlash(let start), .toAnySlash(let start): start
+            }
+        }
+
+        var endsAtEncodedSlash: Bool { if case .toAnySlash = self { true } else { false } }
     }
 
     private static func reading(
@@ -277,8 +299,10 @@ public enum TargetSpelling {
             let value = encodedByte(path, at: position)
             let byte = value ?? path[position]
             position += value == nil ? 1 : 3
-            if byte == slash, value == nil || parameters == .toAnySlash { isDropping = false }
-            if byte == semicolon, value == nil, parameters != .kept { isDropping = true }
+            if byte == slash, value == nil || parameters.endsAtEncodedSlash { isDropping = false }
+            if byte == semicolon, let start = parameters.start, value == nil || start == .anySemicolon {
+                isDropping = true
+            }
             guard !isDropping else { continue }
             let isPlain =
                 value == nil

@@ -11,7 +11,7 @@ struct TargetSpellingTests {
         try TargetSpelling.check(query: Array(query.utf8).span, admitting: admitted)
     }
 
-    private static let all: TargetForms = [.common, .semicolon, .encodedSlash]
+    private static let all: TargetForms = [.common, .semicolon, .encodedSemicolon, .encodedSlash]
 
     @Test(
         "ordinary paths are accepted",
@@ -52,6 +52,8 @@ struct TargetSpellingTests {
             ("/a;b", .semicolon), ("/a;v=1/b;v=2", .semicolon), ("/a;/b", .semicolon), ("/a/;v", .semicolon),
             ("/a%2Fb", .encodedSlash), ("/a%2F", .encodedSlash), ("/a%2fb", [.encodedSlash, .commonPath]),
             ("/a;b%2Fc/%7e", [.encodedSlash, .commonPath, .semicolon]),
+            ("/a%3Bb", .encodedSemicolon), ("/a%3bb", [.encodedSemicolon, .commonPath]),
+            ("/a%3Bb;c", [.encodedSemicolon, .semicolon]),
         ] as [(String, TargetForms)])
     func forms(_ path: String, _ forms: TargetForms) throws {
         #expect(throws: TargetFault.self) { try self.forms(ofPath: path) }
@@ -69,6 +71,7 @@ struct TargetSpellingTests {
             "/a%2F..", "/a%2F..%2Fb", "/..%2Fb", "/a%2f%2e%2e%2fb", "/.%2Fa", "/a%2F.",  // with separators
             "/;a/b", "/;/b", "/a/;b/c", "/..;/b", "/..;a=b/c", "/.;a", "/%2E%2E;a/b", "/a/..;",  // without parameters
             "/a;b%2F..%2Fc", "/a;b%2F../c", "/a%2F;b/c", "/a%2F..;b/c",
+            "/%3Ba/b", "/..%3B/b", "/.%3Ba", "/%2E%2E%3ba/b", "/a%3Bb%2F../c",  // the same, decoded first
         ])
     func climbing(_ path: String) {
         #expect(throws: TargetFault.self) { try forms(ofPath: path, Self.all) }
@@ -110,6 +113,11 @@ struct TargetSpellingTests {
         #expect(
             readings("/a;b%2Fc/d", [.semicolon, .encodedSlash])
                 == ["/a;b%2Fc/d", "/a/d", "/a;b/c/d", "/a/d", "/a/c/d"])
+        #expect(readings("/a%3Bb/c", .encodedSemicolon) == ["/a%3Bb/c", "/a/c"])
+        #expect(readings("/a%3Bb;c/d", [.semicolon, .encodedSemicolon]) == ["/a%3Bb;c/d", "/a%3Bb/d", "/a/d"])
+        #expect(
+            readings("/a%3Bb%2Fc/d", [.encodedSemicolon, .encodedSlash])
+                == ["/a%3Bb%2Fc/d", "/a/d", "/a%3Bb/c/d", "/a/d", "/a/c/d"])
     }
 
     @Test("a fault names a byte and its place, and nothing else of the target")

@@ -64,11 +64,13 @@ struct RouteTableTests {
             ("/common/%73trict/a", false), ("/common/strict;a/b", false), ("/common/strict%2Fb", false),
             ("/common/%73trict%2Fb", false), ("/common/%2573trict", false), ("/common/stricter;a", true),
             ("/common/x;a%2F..%2Fstrict", false), ("/common/strict;a%2Fb/c", false),
+            // Some services drop what is behind `;` once they have decoded the path.
+            ("/common/a%3Bb", true), ("/common/strict%3Ba/b", false), ("/common/%73trict%3Ba%2Fb", false),
             // Its own forms are none.
             ("/common/strict/a|b", false), ("/common/strict/a?b|c", false), ("/common/strict/a;b", false),
         ] as [(String, Bool)])
     func targets(_ target: String, _ isTaken: Bool) throws {
-        let forms: TargetForms = [.common, .semicolon, .encodedSlash]
+        let forms: TargetForms = [.common, .semicolon, .encodedSemicolon, .encodedSlash]
         func route(_ prefix: String, _ forms: TargetForms) -> Route {
             Route(
                 name: prefix, host: "a", prefix: prefix, methods: MethodSet(Method.allCases),

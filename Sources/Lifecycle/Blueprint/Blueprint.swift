@@ -239,7 +239,7 @@ public struct Blueprint: Sendable {
     private static func targetForms(_ route: RouteConfiguration) -> TargetForms {
         route.pathCharacters.reduce(into: route.targets == .common ? .common : []) { forms, character in
             switch character {
-            case .semicolon: forms.insert(.semicolon)
+            case .semicolon: forms.formUnion([.semicolon, .encodedSemicolon])
             case .encodedSlash: forms.insert(.encodedSlash)
             }
         }

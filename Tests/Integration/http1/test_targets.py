@@ -60,10 +60,10 @@ def test_a_common_target_is_forwarded_as_it_came(gateway, upstream, phone, clien
 @VERSIONS
 @pytest.mark.parametrize("target, part, byte, offset", [
     ("/a?b=c|d", "query", "|", 6), ("/a?", "query", "?", 2), ("/a?[", "query", "[", 3), ("/%7Eb", "path", "%", 1),
-    ("/a/b|c", "path", "|", 4), ("/a;b", "path", ";", 2), ("/a%2Fb", "path", "%", 2), ("/a//b", "path", "/", 3),
+    ("/a/b|c", "path", "|", 4), ("/a;b", "path", ";", 2), ("/a%3Bb", "path", "%", 2), ("/a%2Fb", "path", "%", 2), ("/a//b", "path", "/", 3),
     ("/a/../b", "path", ".", 3), ("/matrix/a|b", "path", "|", 9), ("/matrix/a;b?c|d", "query", "|", 13),
     ("/matrix/a%2Fb", "path", "%", 9), ("/files/a;b", "path", ";", 8), ("/files/a%2fb", "path", "%", 8),
-    ("/common/a;b", "path", ";", 9), ("/common/a%2Fb", "path", "%", 9)])
+    ("/common/a;b", "path", ";", 9), ("/common/a%3Bb", "path", "%", 9), ("/common/a%2Fb", "path", "%", 9)])
 def test_a_refusal_names_the_byte_and_its_place_and_nothing_else(
         gateway, phone, nothing_forwarded, client, target, part, byte, offset):
     with nothing_forwarded, client(gateway, phone) as opened:
@@ -87,7 +87,7 @@ def test_what_no_setting_admits_is_refused_on_a_common_route(gateway, phone, not
 @VERSIONS
 @pytest.mark.parametrize("target", [
     "/matrix/a;version=2/b", "/matrix/;v", "/files/a%2Fb", "/files/urn%3Aoid%2F1", "/files/a%2F", "/both/a;b%2Fc/d;e?f|g",
-    "/both/a%2fb"])
+    "/both/a%2fb", "/matrix/a%3Bb/c"])
 def test_a_path_character_is_forwarded_where_the_route_lists_it(gateway, upstream, phone, client, target):
     with client(gateway, phone) as opened:
         assert opened.exchange(get(target)).status == 200
@@ -101,6 +101,7 @@ def test_a_path_character_is_forwarded_where_the_route_lists_it(gateway, upstrea
     "/files/a%2F/b", "/files/a%2F%2Fb", "/both/%2e%2e%2fa", "/both/a;b%2F..%2Fc", "/both/..%2f..;/a",
     # The prefix of a route in disguise: to the gateway one route, to some service another.
     "/both/guarded;a/b", "/both/guarded%2Fb", "/both/%67uarded/b", "/both/guarded;a%2Fb", "/both/x/..;/guarded",
+    "/both/guarded%3Ba/b", "/matrix/..%3B/a",
     "/common/%67uarded", "/common/guarde%64/a", "/common/%67uarded?a|b"])
 def test_no_spelling_leads_around_a_route(gateway, phone, nothing_forwarded, client, target):
     with nothing_forwarded, client(gateway, phone) as opened:

@@ -142,7 +142,7 @@ HEADS = {
     "absolute-form with user information": ("targetDisagreesWithHost", target("https://root@localhost/")),
     # One spelling of paths.
     **{f"path {path}": ("pathSpelling", target(path)) for path in [
-        "//a", "/a//b", "/a/./b", "/a/../b", "/a/..", "/.", "/a;b", "/%2e%2e/a", "/%2E/a", "/a%2fb", "/a%2Fb", "/a%5Cb",
+        "//a", "/a//b", "/a/./b", "/a/../b", "/a/..", "/.", "/a;b", "/a%3Bb", "/%2e%2e/a", "/%2E/a", "/a%2fb", "/a%2Fb", "/a%5Cb",
         "/a\\b", "/a%00", "/a%0A", "/a%25b", "/a%41", "/a%7E", "/a%c3%a4", "/a%G0", "/a%", "/a%4", "/a#b", '/a"b', "/a|b"]},
     "path of raw UTF-8": ("requestLineMalformed", target("/\xc3\xa4")),
     **{f"query {query}": ("querySpelling", target(f"/a?{query}")) for query in [
