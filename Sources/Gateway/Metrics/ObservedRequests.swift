@@ -2,7 +2,11 @@ package import Vocabulary
 
 /// Requests of routes that are not enforced on every device, by route, app and version: from these an operator sees
 /// whom enforcement would lock out.
-package struct ObservedRequests: Sendable, Equatable {
+///
+/// A version is the client's word, and anybody can invent some. So a new row takes the place of the least requested row
+/// of the route and app with the most rows (Space-Saving: Metwally et al., 2005). Within the limit a version keeps its
+/// row if its share of the requests of its route and app is more than one row's share of their rows.
+package struct ObservedRequests: Sendable {
     package struct Key: Hashable, Sendable {
         package let route: String
         /// The app of the certificate's device. Empty if there is none.
@@ -15,6 +19,9 @@ package struct ObservedRequests: Sendable, Equatable {
             self.app = app
             self.version = version
         }
+
+        /// The row of the route and app for all versions that have no row of their own.
+        fileprivate var others: Key { Key(route: route, app: app, version: ObservedRequests.others) }
     }
 
     package struct Row: Sendable, Equatable {
@@ -25,59 +32,85 @@ package struct ObservedRequests: Sendable, Equatable {
         package fileprivate(set) var denials: [Denial: UInt64] = [:]
     }
 
-    package private(set) var rows: [Key: Row] = [:]
+    private struct Place {
+        var row = Row()
+        /// Distinguishes the row from an earlier one of the same version that gave way.
+        let number: UInt64
+        /// The weight of the row that gave way for this one.
+        let inherited: UInt64
 
-    /// The maximum number of rows. Further versions of an app share one row of their route and app.
+        var weight: UInt64 { row.requests + inherited }
+    }
+
+    private var places: [Key: Place] = [:]
+    /// The number of rows of each route and app, by the key of their common row, which is not counted.
+    private var sizes: [Key: Int] = [:]
+    /// The number of rows that ever began.
+    private var begun: UInt64 = 0
+
+    /// The maximum number of rows. The common rows of routes and apps, which are configured, come on top of it.
     static let limit = 256
-    /// The version of such a row.
+    /// The version of a common row.
     package static let others = "_others"
 
     package init() {}
+
+    package var rows: [Key: Row] { places.mapValues(\.row) }
 
     /// Counts a request.
     ///
     /// - Parameter denial: The denial that is its own, or would be. Nil if it passed.
     mutating func count(_ key: Key, _ denial: Denial?) {
-        var key = key
-        if rows[key] == nil, rows.count >= Self.limit {
-            // These rows come on top of the maximum. Routes and apps are configured, so they are few.
-            key = Key(route: key.route, app: key.app, version: Self.others)
-        }
-        rows[key, default: Row()].count(denial)
+        update(key) { $0.count(denial) }
     }
 
-    /// Adds the counts of another worker.
-    ///
-    /// - Parameter names: Those of all sums that are compared.
-    package mutating func add(_ other: ObservedRequests, _ names: inout Names) {
-        for (key, row) in other.rows { rows[names.place(of: key), default: Row()].add(row) }
-    }
-
-    /// The rows of sums over workers, each of which may have met other versions. What has a row keeps it, so that later
-    /// sums can be compared with earlier ones.
-    package struct Names {
-        private var known: Set<Key> = []
-
-        package init() {}
-
-        fileprivate mutating func place(of key: Key) -> Key {
-            guard key.version != ObservedRequests.others, !known.contains(key) else { return key }
-            guard known.count < ObservedRequests.limit else {
-                return Key(route: key.route, app: key.app, version: ObservedRequests.others)
-            }
-            known.insert(key)
-            return key
-        }
+    /// Adds what another table has counted.
+    package mutating func add(_ rows: [Key: Row]) {
+        for (key, row) in rows { update(key) { $0.add(row) } }
     }
 
     /// Returns what was counted since an earlier moment.
-    package func since(_ earlier: ObservedRequests) -> ObservedRequests {
-        var difference = ObservedRequests()
-        for (key, row) in rows {
-            let new = row.since(earlier.rows[key] ?? Row())
-            if new.requests > 0 { difference.rows[key] = new }
+    package func since(_ earlier: ObservedRequests) -> [Key: Row] {
+        // The counts of a row that has given way meanwhile are in the common row now.
+        var before: [Key: Row] = [:]
+        for (key, place) in earlier.places {
+            before[places[key]?.number == place.number ? key : key.others, default: Row()].add(place.row)
+        }
+        var difference: [Key: Row] = [:]
+        for (key, place) in places {
+            let new = place.row.since(before[key] ?? Row())
+            if new.requests > 0 { difference[key] = new }
         }
         return difference
+    }
+
+    private mutating func update(_ key: Key, _ change: (inout Row) -> Void) {
+        if let index = places.index(forKey: key) { return change(&places.values[index].row) }
+        begun += 1
+        if key.version != Self.others, let weight = makeRoom(for: key) {
+            sizes[key.others, default: 0] += 1
+            change(&places[key, default: Place(number: begun, inherited: weight)].row)
+        } else {
+            change(&places[key.others, default: Place(number: begun, inherited: 0)].row)
+        }
+    }
+
+    /// Makes room for a row.
+    ///
+    /// - Returns: The weight that it inherits. Nil if there is no room: so many routes and apps have a row each.
+    private mutating func makeRoom(for key: Key) -> UInt64? {
+        guard sizes.values.reduce(0, +) >= Self.limit else { return 0 }
+        let own = sizes[key.others] ?? 0
+        var group = key.others
+        if let largest = sizes.max(by: { $0.value < $1.value }), largest.value > own + 1 { group = largest.key }
+        let rows = places.lazy.filter { $0.key.version != Self.others && $0.key.others == group }
+        guard
+            let least = rows.min(by: { ($0.value.weight, $0.value.number) < ($1.value.weight, $1.value.number) })
+        else { return nil }
+        places[least.key] = nil
+        sizes[group, default: 1] -= 1
+        update(group) { $0.add(least.value.row) }
+        return group == key.others ? least.value.weight : 0
     }
 }
 

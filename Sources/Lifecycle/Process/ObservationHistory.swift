@@ -13,11 +13,23 @@ struct ObservationHistory {
     private var minutes: [Moment] = []
     /// Of the last day, one for each hour.
     private var hours: [Moment] = []
+    /// The sum of all workers since their start.
+    private var total = ObservedRequests()
+    /// The last table of each worker.
+    private var latest: [Int: ObservedRequests] = [:]
 
-    /// Keeps the sum of all workers since their start.
+    /// Adds what the workers have counted since the last call.
+    mutating func take(_ tables: [Int: ObservedRequests]) {
+        for (worker, table) in tables {
+            total.add(table.since(latest[worker] ?? ObservedRequests()))
+            latest[worker] = table
+        }
+    }
+
+    /// Keeps the present sum.
     ///
     /// - Parameter minute: The present minute of a clock that never goes back.
-    mutating func keep(_ total: ObservedRequests, at minute: Int64) {
+    mutating func keep(at minute: Int64) {
         guard minutes.last?.minute != minute else { return }
         minutes.append(Moment(minute: minute, total: total))
         minutes.removeAll { $0.minute < minute - 60 }
@@ -25,9 +37,9 @@ struct ObservationHistory {
         hours.removeAll { $0.minute < minute - 24 * 60 }
     }
 
-    /// Returns what was counted in about the last hour, or since the first moment if that is later.
-    func lastHour(_ total: ObservedRequests) -> ObservedRequests { total.since(minutes.first?.total ?? .init()) }
+    /// What was counted in about the last hour, or since the first moment if that is later.
+    var lastHour: [ObservedRequests.Key: ObservedRequests.Row] { total.since(minutes.first?.total ?? .init()) }
 
-    /// Returns what was counted in about the last day.
-    func lastDay(_ total: ObservedRequests) -> ObservedRequests { total.since(hours.first?.total ?? .init()) }
+    /// What was counted in about the last day.
+    var lastDay: [ObservedRequests.Key: ObservedRequests.Row] { total.since(hours.first?.total ?? .init()) }
 }

@@ -27,7 +27,6 @@ final class StatusReporter {
     private let tally: DeviceTally?
     private let startedAt = WallClock.seconds
     private var history = ObservationHistory()
-    private var observedNames = ObservedRequests.Names()
     private var historian: LoopTimer?
 
     init(
@@ -51,24 +50,21 @@ final class StatusReporter {
     private func keepHistory() {
         guard generations.served.blueprint.routes.contains(where: \.isObserved) else { return }
         snapshots.collect { [unowned self] latest, _ in
-            history.keep(observed(latest), at: Instant.now.nanoseconds / 60_000_000_000)
+            history.take(latest.mapValues(\.counts.observedRows))
+            history.keep(at: Instant.now.nanoseconds / 60_000_000_000)
         }
-    }
-
-    private func observed(_ latest: [Int: WorkerSnapshot]) -> ObservedRequests {
-        latest.values.reduce(into: ObservedRequests()) { $0.add($1.counts.observedRows, &observedNames) }
     }
 
     /// The table of these routes.
     private func observedRoutes(_ latest: [Int: WorkerSnapshot]) -> [StatusDocument.Observed]? {
         let routes = generations.served.blueprint.routes.filter(\.isObserved)
         guard !routes.isEmpty else { return nil }
-        let total = observed(latest)
-        let (hour, day) = (history.lastHour(total), history.lastDay(total))
+        history.take(latest.mapValues(\.counts.observedRows))
+        let (hour, day) = (history.lastHour, history.lastDay)
         return routes.flatMap { route in
-            day.rows.keys.filter { $0.route == route.name }
+            day.keys.filter { $0.route == route.name }
                 .sorted { ($0.app, $0.version) < ($1.app, $1.version) }
-                .map { StatusDocument.Observed($0, percent: route.enforcedPercent, hour.rows[$0], day.rows[$0]) }
+                .map { StatusDocument.Observed($0, percent: route.enforcedPercent, hour[$0], day[$0]) }
         }
     }
 

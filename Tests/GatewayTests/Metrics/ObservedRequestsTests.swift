@@ -20,41 +20,52 @@ struct ObservedRequestsTests {
         #expect(row?.denials == [.proofRequired: 2, .counterReplayed: 1])
     }
 
-    @Test("beyond the limit versions share a row of their app")
+    private func sum(_ rows: [ObservedRequests.Key: ObservedRequests.Row]) -> UInt64 {
+        rows.values.reduce(0) { $0 + $1.requests }
+    }
+
+    @Test("beyond the limit the least requested rows share one of their app, and no request is lost")
     func limit() {
         var table = ObservedRequests()
         for number in 0..<1_000 { table.count(key("a/\(number)"), nil) }
         #expect(table.rows.count == ObservedRequests.limit + 1)
         #expect(table.rows[key(ObservedRequests.others)]?.requests == UInt64(1_000 - ObservedRequests.limit))
-        table.count(key("a/0"), nil)
-        #expect(table.rows[key("a/0")]?.requests == 2)
+        #expect(sum(table.rows) == 1_000)
     }
 
-    @Test("sums of workers, and what is new since an earlier moment")
+    @Test("no stream of invented versions takes the row of a version in use, before or after")
+    func invention() {
+        var table = ObservedRequests()
+        for number in 0..<100_000 {
+            table.count(key("invented/\(number)"), .proofRequired)
+            // A new version appears in the middle of it.
+            if number % 100 == 0 { table.count(key("used/1"), nil) }
+            if number % 100 == 50, number > 50_000 { table.count(key("used/2"), nil) }
+        }
+        #expect(table.rows[key("used/1")]?.passed == 1_000)
+        #expect(table.rows[key("used/2")]?.passed == 500)
+        #expect(table.rows.count == ObservedRequests.limit + 1)
+    }
+
+    @Test("the versions of one app leave half of the rows to another")
+    func apps() {
+        var table = ObservedRequests()
+        for number in 0..<1_000 { table.count(key("invented/\(number)", app: ""), nil) }
+        for number in 0..<1_000 { table.count(key("a/\(number % 128)"), nil) }
+        #expect((0..<128).allSatisfy { table.rows[key("a/\($0)")] != nil })
+        #expect(sum(table.rows) == 2_000)
+    }
+
+    @Test("what is new since an earlier moment, although rows have given way and come again")
     func differences() {
-        var (one, other) = (ObservedRequests(), ObservedRequests())
-        one.count(key("a/1"), nil)
-        let before = one
-        other.count(key("a/1"), .proofStale)
-        other.count(key("a/2"), nil)
-        var names = ObservedRequests.Names()
-        one.add(other, &names)
-        let new = one.since(before)
-        #expect(new == other)
-        #expect(one.since(one).rows.isEmpty)
-    }
-
-    @Test("the sum of workers that met different versions has no more rows, and the same ones at each moment")
-    func manyWorkers() {
-        var workers = [ObservedRequests](repeating: ObservedRequests(), count: 4)
-        for number in 0..<4_000 { workers[number % 4].count(key("a/\(number)"), nil) }
-        var names = ObservedRequests.Names()
-        func sum() -> ObservedRequests { workers.reduce(into: ObservedRequests()) { $0.add($1, &names) } }
-        let before = sum()
-        #expect(before.rows.count <= ObservedRequests.limit + 1)
-        #expect(before.rows.values.reduce(0) { $0 + $1.requests } == 4_000)
-        workers[3].count(key("a/3"), nil)
-        #expect(sum().since(before).rows.values.map(\.requests) == [1])
+        var table = ObservedRequests()
+        for number in 0..<300 { table.count(key("a/\(number)"), nil) }
+        let before = table
+        #expect(table.since(before).isEmpty)
+        for number in 0..<300 { table.count(key("a/\(number)"), .proofStale) }
+        let new = table.since(before)
+        #expect(sum(new) == 300)
+        #expect(new.values.allSatisfy { $0.passed == 0 && $0.denials == [.proofStale: $0.requests] })
     }
 
     @Test("what a client calls itself is cut before anything that could confuse")

@@ -11,7 +11,7 @@ test_a_web_socket_opens_without_a_proof_and_survives_the_check_of_its_device = N
 test_a_share_of_devices_is_enforced_and_stays_the_same_after_a_start_and_with_more = None
 test_a_share_has_senders_whose_keys_no_device_can_have = None
 test_check_warns_of_each_route_that_is_not_enforced = None
-test_the_table_is_bounded_whatever_clients_call_themselves = None
+test_no_versions_that_one_client_invents_take_the_row_of_one_in_use = None
 # Names of fields are in lower case there.
 test_no_client_can_claim_a_verdict = None
 
