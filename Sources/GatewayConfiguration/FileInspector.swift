@@ -115,11 +115,21 @@ enum FileReader {
         return "\(status.st_dev):\(status.st_ino)"
     }
 
+    /// More than a certificate and its chain.
+    private static let certificateLimit = 64 * 1024
+
     /// Returns the reason why the file cannot hold a secret. Nil if the file belongs to this user or to root, and
     /// nobody else may read or write it. Follows symbolic links.
     fileprivate static func exposure(of path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return Failure.last.text }
+        // Another mode would not help.
+        if case .success(let bytes) = read(path, atMost: certificateLimit) {
+            let text = String(decoding: bytes, as: UTF8.self)
+            if text.contains("-----BEGIN CERTIFICATE-----"), !text.contains("PRIVATE KEY-----") {
+                return "it holds a certificate, but no private key: are the paths of the two swapped?"
+            }
+        }
         guard status.st_mode & 0o077 == 0 else {
             return "other users can read or write it, but its mode must be 0600: chmod 0600 \(path)"
         }

@@ -70,6 +70,14 @@ struct FileTests {
             #expect(objection(path) == nil)
         }
         #expect(objection(path + "s") == "No such file or directory")
+        // Another mode would make a certificate no key.
+        for mode: mode_t in [0o644, 0o600] {
+            try directory.write("secret", "-----BEGIN CERTIFICATE-----")
+            #expect(chmod(path, mode) == 0)
+            #expect(objection(path) == "it holds a certificate, but no private key: are the paths of the two swapped?")
+        }
+        try directory.write("secret", "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----")
+        #expect(objection(path) == nil)
     }
 
     @Test("permission denied names this user and the owner of the file")
