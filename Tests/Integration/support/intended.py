@@ -25,11 +25,11 @@ LENGTH = re.compile(rb"(?:0|[1-9][0-9]{0,17})\Z")
 # RFC 9110 section 4.2.2 and RFC 3986 section 3.2.2: host, and a port that is written in one way.
 AUTHORITY = re.compile(
     rb"((?:[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*|\[[0-9A-Fa-f:.]{2,}\]))(?::([1-9][0-9]{0,4}))?\Z")
-# RFC 3986 section 3.3 without `;`, and section 3.4.
+# RFC 3986 section 3.3 without `;` (and `%3B`, below), and section 3.4.
 PATH = re.compile(rb"/(?:[A-Za-z0-9\-._~!$&'()*+,=:@/]|%[0-9A-F]{2})*\Z")
 QUERY = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,=:@/?;]|%[0-9A-Fa-f]{2})+\Z")
 # Percent-encoded though it needs not, or though it means something else when it is decoded.
-MISSPELLED = re.compile(rb"%(?:2[DEF5]|5[CF]|7[EF]|3[0-9]|4[1-9A-F]|5[0-9A]|6[1-9A-F]|7[0-9A]|[01][0-9A-F])")
+MISSPELLED = re.compile(rb"%(?:2[DEF5]|5[CF]|7[EF]|3[0-9B]|4[1-9A-F]|5[0-9A]|6[1-9A-F]|7[0-9A]|[01][0-9A-F])")
 OF_ONE_CONNECTION = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
     b"upgrade", b"http2-settings", b"transfer-encoding"}
