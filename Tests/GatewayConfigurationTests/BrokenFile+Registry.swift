@@ -29,6 +29,11 @@ extension BrokenFile {
             "path: ▶[registry.sqlite]",
             "found a list"),
         BrokenFile(
+            attested: "a secret in a variable that nothing has replaced",
+            "secret: challenge.secret",
+            "secret: ▶${SECRET}",
+            "it does not exist, and none of this name is created; `$` and `~` are not expanded"),
+        BrokenFile(
             attested: "a secret in the registry's file",
             "secret: challenge.secret",
             "secret: ▶registry.sqlite",

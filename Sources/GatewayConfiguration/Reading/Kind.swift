@@ -282,8 +282,14 @@ extension Kind where Value == String {
     }
 
     /// Creates a kind for a file that need not exist, in a directory that must. The path is resolved.
+    ///
+    /// A variable that a deployment forgot to replace makes no file: each gateway would have a secret of its own.
     static func fileToMake(_ what: String) -> Kind {
-        path(what) { path, reading in reading.objection(toMaking: path) }
+        path(what) { path, reading in
+            if let objection = reading.objection(toMaking: path) { return objection }
+            let isVariable = path.utf8.reversed().prefix { $0 != UInt8(ascii: "/") }.contains(UInt8(ascii: "$"))
+            return isVariable && !reading.exists(path) ? "it does not exist, and none of this name is created" : nil
+        }
     }
 
     private static func path(

@@ -252,6 +252,7 @@ MISTAKES = {
     "a sign that begins no value": ("connections: 10000", "connections: @10000"),
     "a template that was not filled in": ("connections: 10000", "connections: {{ connections }}"),
     "a variable of a shell": ("certificate: server.pem\n      key", "certificate: ${CERTS}/server.pem\n      key"),
+    "a secret in a variable of a shell": ("secret: challenge.secret", "secret: ${SECRET}"),
     "a conflict of two versions": (
         "limits:\n  connections: 10000\n",
         "limits:\n<<<<<<< HEAD\n  connections: 10000\n=======\n  connections: 20000\n>>>>>>> night\n"),
