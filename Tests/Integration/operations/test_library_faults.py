@@ -1,40 +1,17 @@
 """A call of OpenSSL that fails: the request is denied with `internal_error`, and nothing of it is forwarded."""
 
-import shutil
-import subprocess
-
 import pytest
 
+from support import library_faults
 from support.client import get
 from support.denials import assert_denied
-from support.paths import ENVIRONMENT, PATIENCE
-
-# Whatever contains it cannot be digested.
-MARKER = "no-digest-of-this"
-
-FAULTS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <string.h>
-
-int EVP_DigestUpdate(void *context, const void *bytes, size_t count) {
-    static int (*update)(void *, const void *, size_t);
-    if (bytes && memmem(bytes, count, MARKER, strlen(MARKER))) return 0;
-    if (!update) update = dlsym(RTLD_NEXT, "EVP_DigestUpdate");
-    return update(context, bytes, count);
-}
-"""
+from support.library_faults import MARKER
+from support.paths import ENVIRONMENT
 
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
-    """A library between the gateway and OpenSSL."""
-    path = tmp_path_factory.mktemp("faults") / "faults.so"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", f'-DMARKER="{MARKER}"', "-x", "c", "-o", path, "-"],
-        input=FAULTS, text=True, timeout=PATIENCE, check=True)
-    return path
+    return library_faults.build(tmp_path_factory.mktemp("faults"))
 
 
 @pytest.fixture

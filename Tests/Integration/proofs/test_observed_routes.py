@@ -1,28 +1,27 @@
-"""Routes that are not enforced on every device: what would be refused passes, without an identity and with a verdict."""
+"""Routes that are not enforced on every device: what would be refused passes, without an identity and with a verdict.
+
+Each row of the denial table on such routes: test_enforcement_modes.py.
+"""
 
 import json
 import re
-import ssl
 
 import pytest
 
 from support import web_sockets
-from support.attested import OTHER_APP
-from support.client import Client, get, post
-from support.denials import assert_denied
+from support.client import Client, get
 from support.exposition import ask, scrape
-from support.http2_client import ConnectionOver
-from support.phone import Phone, challenge_of
+from support.phone import Phone
 from support.pki import attestgate
 from support.waiting import eventually
 
 PATH = "/observed"
 ROUTES = [
-    {"name": "observed", "host": "localhost", "path": PATH, "require": "request-proof", "enforce": "observe", "content_limit": 1000},
+    {"name": "observed", "host": "localhost", "path": PATH, "require": "request-proof", "enforce": "observe"},
     {"name": "stream", "host": "localhost", "path": "/stream", "require": "request-proof", "enforce": "observe", "body": "stream"},
     {"name": "chat", "host": "localhost", "path": "/chat", "require": "request-proof", "enforce": "observe", "websocket": "allowed"},
-    {"name": "device", "host": "localhost", "path": "/device", "require": "device", "enforce": "observe"},
-    {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "enforce": "observe", "apps": [OTHER_APP]},
+    {"name": "none", "host": "localhost", "path": "/none", "require": "request-proof", "enforce": "0%"},
+    {"name": "all", "host": "localhost", "path": "/all", "require": "request-proof", "enforce": "100%"},
     {"name": "half", "host": "localhost", "path": "/half", "require": "request-proof", "enforce": "50%"},
     {"name": "always", "host": "localhost", "path": "/", "require": "request-proof"},
 ]
@@ -37,17 +36,14 @@ def observing(start_attested):
 @pytest.fixture
 def passes(observing):
     """Sends a request, and expects it at the service with that verdict, and with an identity only where it is `pass`."""
-    def passes(data, verdict, phone=None, route="observed"):
+    def passes(data, verdict, route="observed"):
         count = would_deny(observing, route, verdict)
-        with (phone or observing.phone).connect() as client:
-            response = client.exchange(data)
-        assert response.status == 200, response
+        with observing.phone.connect() as client:
+            assert client.exchange(data).status == 200
         request = observing.upstream.last_request()
         expected = "pass" if verdict == "pass" else f"would-deny;code={verdict}"
         assert request.values("attest-verdict") == [expected]
-        # A proof of HTTP names no counter on a route that wants none.
-        names = [] if verdict != "pass" else IDENTITY[:3] if route == "device" else IDENTITY
-        assert [name for name in IDENTITY if request.values(name)] == names
+        assert [name for name in IDENTITY if request.values(name)] == (IDENTITY if verdict == "pass" else [])
         # The proof is for the gateway, in any case.
         assert not request.values("signature")
         entry = observing.gateway.logged(route=route, decision="forwarded", **(
@@ -55,7 +51,7 @@ def passes(observing):
         assert "denial" not in entry
         if verdict != "pass":
             assert would_deny(observing, route, verdict) == count + 1
-        return response, request
+        return request
     return passes
 
 
@@ -67,87 +63,22 @@ def would_deny(observing, route, code):
     return 0
 
 
-def faulty(phone):
-    """Code of a denial -> a request against which it is."""
-    proof = [f"{name}: {value}" for name, value in phone.proof(path=PATH)]
-    return {
-        "proof_required": get(PATH),
-        "proof_malformed": get(PATH, *[re.sub(r";created=\d+", "", line) for line in proof]),
-        "challenge_required": phone.request(path=PATH, nonce="A" * 78),
-        "proof_stale": phone.request(path=PATH, created=1),
-        "proof_incomplete": get(PATH, *proof, "Authorization: Bearer x"),
-        "proof_invalid": phone.request(path=PATH, sent={"method": "DELETE"}),
-    }
-
-
-def test_each_fault_of_a_proof_passes_with_its_code_and_without_identity(observing, passes):
-    for code, data in faulty(observing.phone).items():
-        response, request = passes(data, code)
-        assert request.method == ("DELETE" if code == "proof_invalid" else "GET")
-        # An app that makes no proofs yet learns how to begin.
-        challenge_of(response)
-
-
-def test_a_valid_proof_passes_with_its_identity_and_spends_its_counter(observing, passes):
-    data = observing.phone.request("POST", PATH, content=b"content")
-    _, request = passes(data, "pass")
-    assert request.content == b"content"
-    # Sent again it would be refused.
-    passes(observing.phone.again(data), "counter_replayed")
-
-
 def test_other_content_than_proven_passes_as_it_came_and_leaves_the_counter(observing, passes):
     data = observing.phone.request("POST", PATH, content=b"content", sent={"content": b"altered"})
-    _, request = passes(data, "body_digest_mismatch")
-    assert request.content == b"altered"
+    assert passes(data, "body_digest_mismatch").content == b"altered"
     # The counter was not spent: the genuine request passes.
     passes(observing.phone.request("POST", PATH, content=b"content", counter=observing.phone.counter), "pass")
 
 
-def test_a_device_without_binding_and_an_app_of_another_route_pass_without_identity(observing, pki, passes):
-    stranger = Phone(observing.gateway, pki.phone("unbound"), register=False)
-    passes(get(PATH), "device_unknown", stranger)
-    passes(get("/device"), "device_unknown", stranger, "device")
-    passes(observing.phone.request(path="/other"), "app_refused", route="other")
-    passes(get("/device"), "pass", route="device")
-
-
-def test_no_other_streamed_content_than_proven_becomes_whole_behind_an_identity(observing):
-    data = observing.phone.request("POST", "/stream", content=b"content", sent={"content": b"altered"})
-    with observing.phone.connect() as client:
-        assert_denied(observing.gateway, client.exchange(data), "body_digest_mismatch", 400, "POST")
-    eventually(lambda: observing.upstream.connections[-1].is_closed_by_gateway, "the end of the request")
-    assert observing.upstream.requests == []
-
-
 def test_other_streamed_content_passes_whole_where_there_is_no_identity(observing, passes):
     data = observing.phone.request("POST", "/stream", content=b"content", sent={"content": b"altered"}, created=1)
-    _, request = passes(data, "proof_stale", route="stream")
-    assert request.content == b"altered"
+    assert passes(data, "proof_stale", "stream").content == b"altered"
 
 
 def test_streamed_content_behind_a_used_counter_passes_whole(observing, passes):
     data = observing.phone.request("POST", "/stream", content=b"x" * 5000)
-    passes(data, "pass", route="stream")
-    _, request = passes(observing.phone.again(data), "counter_replayed", route="stream")
-    assert request.content == b"x" * 5000
-
-
-def test_what_no_route_may_observe_is_refused(observing):
-    revoked = observing.new_phone()
-    request = revoked.request(path=PATH)
-    observing.gateway.device_command("revoke", str(revoked.number))
-    with pytest.raises((ssl.SSLError, ConnectionOver)), revoked.connect() as client:
-        client.exchange(request)
-    observing.gateway.logged(denial="device_revoked")
-    other = observing.new_phone()
-    with observing.phone.connect() as client:
-        response = client.exchange(observing.phone.request(path=PATH, keyid=other.key.key_id))
-        assert_denied(observing.gateway, response, "device_mismatch", 403)
-    with observing.phone.connect() as client:
-        response = client.exchange(post(PATH, b"x" * 1001))
-        assert_denied(observing.gateway, response, "too_large", 413, "POST")
-    assert observing.upstream.requests == []
+    passes(data, "pass", "stream")
+    assert passes(observing.phone.again(data), "counter_replayed", "stream").content == b"x" * 5000
 
 
 def test_no_client_can_claim_a_verdict(observing):
@@ -266,10 +197,10 @@ def test_check_warns_of_each_route_that_is_not_enforced(observing):
     done = attestgate("check", "--config", observing.gateway.conf_path)
     assert done.returncode == 0
     warnings = done.stderr + done.stdout
-    for name, words in [("observed", "observes only"), ("half", "is enforced on 50% of devices")]:
+    for name, words in [
+            ("observed", "observes only"), ("none", "observes only"), ("half", "is enforced on 50% of devices")]:
         assert f"warning: the route `{name}` {words}" in warnings
-    assert "the route `always`" not in warnings
-    ratio = scrape(observing.gateway)
-    assert ratio("attestgate_route_enforcement_ratio", route="observed") == 0
-    assert ratio("attestgate_route_enforcement_ratio", route="half") == 0.5
-    assert ratio("attestgate_route_enforcement_ratio", route="always") == 1
+    assert "the route `always`" not in warnings and "the route `all`" not in warnings
+    metrics = scrape(observing.gateway)
+    ratios = {name: metrics("attestgate_route_enforcement_ratio", route=name) for name in ["observed", "none", "half", "all", "always"]}
+    assert ratios == {"observed": 0, "none": 0, "half": 0.5, "all": 1, "always": 1}

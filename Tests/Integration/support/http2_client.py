@@ -98,8 +98,11 @@ class HTTP2Client:
         self.flush()
         return number
 
-    def begin(self, data):
-        """Begins the request whose bytes in HTTP/1.1 these are, its content included. - Returns: its stream."""
+    def begin(self, data, end=True):
+        """Begins the request whose bytes in HTTP/1.1 these are, its content included. - Returns: its stream.
+
+        `end`: whether nothing follows what it has of its content.
+        """
         head, content = data.split(b"\r\n\r\n", 1)
         line, *lines = head.decode("latin-1").split("\r\n")
         method, path, _ = line.split(" ")
@@ -117,7 +120,7 @@ class HTTP2Client:
         has_content = bool(content) or is_chunked
         number = self.start(method, path, fields, authority, end=not has_content)
         if has_content:
-            self.send(number, content, end=True)
+            self.send(number, content, end=end)
         return number
 
     def begin_together(self, requests):
