@@ -302,6 +302,8 @@ def too_many_settings(cell):
 
 # Rows that no request on a route provokes, and why.
 ELSEWHERE = {
+    "peerRefused": "a connection of another local user ends before its request: test_local_sockets.py",
+    "certificateInvalid": "only behind a proxy: test_forwarded_certificates.py",
     "handshakeTimeout": "a client that does not finish its handshake has sent no request",
     "responseNotTaken": "the service has answered the request: test_the_response_is_cut_off_in_every_mode",
 }
