@@ -106,7 +106,10 @@ class Gateway:
         """Starts it, and waits until every worker serves, or `until()` is true."""
         self.write_conf()
         self.process = self.spawn(stderr=open(self.error_path, "wb"))
-        running.append(self)
+        if self in stopped:
+            stopped.remove(self)
+        else:
+            running.append(self)
         eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}", self.patience)
         return self
 
