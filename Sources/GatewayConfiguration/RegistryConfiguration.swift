@@ -19,7 +19,7 @@ public struct RegistryConfiguration: Equatable, ConfigurationSection {
     var journalPath: String?
     @Setting(
         .integer(16...16_777_216), unit: "devices", default: "65536",
-        "The maximum number of device records in memory, about 600 bytes each.")
+        "The maximum number of device records in memory, about 700 bytes each.")
     public var devices: Int
 
     static let section = Section("registry", of: Self.self)

@@ -69,6 +69,9 @@ struct ChangeFeed {
         var entries: [WitnessEntry] = []
     }
 
+    /// The first column of `CounterStatements.changes` after those of the device.
+    private static let end = SQLColumns.postureEnd
+
     /// Reads the rows of `CounterStatements.changes`: one for each change and each binding of its device.
     ///
     /// - Parameter time: The current time, in seconds since 1970-01-01T00:00:00Z.
@@ -76,12 +79,12 @@ struct ChangeFeed {
         var news = Update(position: position)
         var row = 0
         while row < result.rows {
-            let number = try result.integer(row, 0)
+            let number = try result.integer(row, Self.end)
             // Changes are removed after an hour, so a gateway that did not look for that long has missed some.
             guard number == news.position + 1 else { throw DatabaseFault("changes were missed") }
             news.position = number
             var end = row + 1
-            while end < result.rows, try result.integer(end, 0) == number { end += 1 }
+            while end < result.rows, try result.integer(end, Self.end) == number { end += 1 }
             try read(result, row..<end, into: &news)
             try witness(result, row..<end, time, into: &news)
             row = end
@@ -92,31 +95,32 @@ struct ChangeFeed {
 
     private func read(_ result: DatabaseResult, _ rows: Range<Int>, into news: inout Update) throws {
         let first = rows.lowerBound
-        let device = try result.device(first, 1, "change")
-        let isRevoked = try result.boolean(first, 6)
-        let bindings = try rows.filter { !result.isNull($0, 8) }.map { row in
-            (key: try result.key(row, 8, "binding"), isActive: try result.boolean(row, 9))
+        let (row, end) = (DatabaseRow(result, first), Self.end)
+        let device = try row.device(0, "device")
+        let isRevoked = !result.isNull(first, 7)
+        let (posture, isKeyListed) = try row.posture()
+        let bindings = try rows.filter { !result.isNull($0, end + 3) }.map { row in
+            (key: try result.key(row, end + 3, "binding"), isActive: try result.boolean(row, end + 4))
         }
         news.devices.insert(device)
         news.changes += [
             .device(
                 DeviceUpdate(
-                    id: device, isRevoked: isRevoked, shown: try result.shown(first, 5),
-                    riskMetric: result.isNull(first, 7) ? nil : try result.uint32(first, 7, "receipt"),
-                    isKeyListed: try result.integer(first, 13) != 0, bindings: bindings)),
-            .window(try result.window(first, 3), of: device),
+                    id: device, isRevoked: isRevoked, shown: try row.shown(12), posture: posture,
+                    isKeyListed: isKeyListed, bindings: bindings)),
+            .window(try row.window(8, end + 2), of: device),
         ]
         if isRevoked { news.changes.append(.barred(bindings.map(\.key))) }
-        if !result.isNull(first, 2) { news.changes.append(.ended([try result.key(first, 2, "change")])) }
+        if let ended = try row.optionalKey(end + 1, "change") { news.changes.append(.ended([ended])) }
     }
 
     private func witness(_ result: DatabaseResult, _ rows: Range<Int>, _ time: Int64, into news: inout Update) throws {
-        let key = try result.key(rows.lowerBound, 10, "device")
-        let revokedAt = try result.optionalInteger(rows.lowerBound, 11)
+        let key = try result.key(rows.lowerBound, 1, "device")
+        let revokedAt = try result.optionalInteger(rows.lowerBound, 7)
         news.entries.append(revokedAt.map { .revoked(key, at: $0) } ?? .restored(key, at: time))
         for row in rows {
-            guard let end = try result.optionalInteger(row, 12) else { continue }
-            news.entries.append(.ended(try result.key(row, 8, "binding"), at: end))
+            guard let end = try result.optionalInteger(row, Self.end + 5) else { continue }
+            news.entries.append(.ended(try result.key(row, Self.end + 3, "binding"), at: end))
         }
     }
 }

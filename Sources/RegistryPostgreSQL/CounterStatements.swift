@@ -39,21 +39,18 @@ enum CounterStatements {
         CROSS JOIN store
         """,
         find: """
-        SELECT \(SQLColumns.device), bits, standing, binding.ended_at IS NULL, risk_metric,
-            os_version, coalesce(key_listed, 0)
-        FROM binding JOIN device ON device.id = binding.device JOIN counter ON counter.device = device.id
-        LEFT JOIN receipt ON receipt.device = device.id LEFT JOIN attestation ON attestation.device = device.id
+        SELECT \(SQLColumns.device), \(SQLColumns.posture), binding.created_at, bits, standing,
+            binding.ended_at IS NULL
+        FROM \(SQLColumns.deviceTables) JOIN binding ON binding.device = device.id \(SQLColumns.postureTables)
         WHERE binding.key = $1
         """,
         // The current state of changed devices, with a row for each change and each binding of its device.
         changes: """
-        SELECT change.seq, change.device, change.ended, highest, bits, shown_extensions, revoked_at IS NOT NULL,
-            risk_metric, binding.key, binding.ended_at IS NULL, hardware_key, revoked_at, coalesce(ended_at, ends_at),
-            coalesce(key_listed, 0)
+        SELECT \(SQLColumns.device), \(SQLColumns.posture), change.seq, change.ended, bits, binding.key,
+            binding.ended_at IS NULL, coalesce(ended_at, ends_at)
         FROM (SELECT * FROM change WHERE seq > $1 ORDER BY seq LIMIT 32) AS change
         JOIN device ON device.id = change.device JOIN counter ON counter.device = change.device
-        LEFT JOIN receipt ON receipt.device = change.device
-        LEFT JOIN attestation ON attestation.device = change.device
+        \(SQLColumns.postureTables)
         LEFT JOIN binding ON binding.device = change.device
         ORDER BY change.seq
         """,

@@ -198,15 +198,17 @@ final class DatabaseLoader {
         guard !rows.isEmpty else { return }
         _ = try database.run(
             """
-            INSERT INTO attestation (device, digest, certificate_key, os_version, tag, \(SQLColumns.phone), key_listed)
-            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::text[],
-                $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-                $14::text[], $15::bigint[], $16::bigint[])
+            INSERT INTO attestation (device, \(SQLColumns.attested))
+            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::bigint[],
+                $7::bytea[], $8::text[], $9::text[], $10::bigint[], $11::bytea[], $12::bigint[], $13::bigint[],
+                $14::bigint[], $15::bigint[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[])
             """,
             [
                 .integers(rows.map(\.device)), .bytesList(rows.map(\.attestation.digest.bytes)),
                 .optionalBytesList(rows.map { $0.attestation.certificateKey?.bytes }),
                 .texts(rows.map { $0.attestation.systemVersion?.description }),
+                .texts(rows.map { $0.attestation.app.version?.description }),
+                .optionalIntegers(rows.map { $0.attestation.app.distribution.map(Int64.init) }),
                 .optionalBytesList(rows.map(\.attestation.tag)),
                 .texts(rows.map { $0.attestation.phone?.securityLevel.rawValue }),
                 .texts(rows.map { $0.attestation.phone?.bootState.rawValue }),
@@ -218,6 +220,8 @@ final class DatabaseLoader {
                 .optionalIntegers(rows.map { $0.attestation.phone?.appVersion }),
                 .texts(rows.map { $0.attestation.phone?.integrity?.text }),
                 .optionalIntegers(rows.map { $0.attestation.phone?.integrity?.requestedAt }),
+                .optionalIntegers(rows.map(\.attestation.attestedAt)),
+                .optionalIntegers(rows.map { $0.attestation.isCertificateKeyAttested.map { $0 ? 1 : 0 } }),
                 .integers(rows.map { $0.attestation.isKeyListed ? 1 : 0 }),
             ])
         let serials = rows.flatMap { device, attestation in (attestation.phone?.serials ?? []).map { (device, $0) } }

@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth]
+    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -254,5 +254,17 @@ enum PostgreSQLSchema {
     /// The index by which devices that were attested for development are counted.
     private static let eighth = [
         "CREATE INDEX device_development ON device (app) WHERE environment = 'development' AND revoked_at IS NULL"
+    ]
+
+    /// What is known of a device besides. NULL is right for existing devices, and for those of gateways that do not know
+    /// the columns: their attestation is that of the registration, and the rest is unknown.
+    private static let ninth = [
+        // When a certificate's key was last attested. NULL if the attestation of the registration is the newest.
+        "ALTER TABLE attestation ADD COLUMN attested_at BIGINT",
+        // Of an app on Apple's systems, as shown last. NULL if never.
+        "ALTER TABLE attestation ADD COLUMN bundle_version TEXT",
+        "ALTER TABLE attestation ADD COLUMN validation_category BIGINT",
+        // Whether the newest certificate's key of an Android phone is attested: 0 or 1. NULL if unknown.
+        "ALTER TABLE attestation ADD COLUMN certificate_key_attested BIGINT",
     ]
 }

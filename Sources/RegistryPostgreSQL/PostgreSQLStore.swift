@@ -139,20 +139,18 @@ final class PostgreSQLStore: StoreBackend {
 
     private func found(_ result: DatabaseResult, _ key: KeyID) throws -> FoundDevice? {
         guard result.rows > 0 else { return nil }
-        guard let window = CounterWindow(highest: try result.uint32(0, 8, "counter"), bits: result.bytes(0, 13)) else {
-            throw UnreadableRow(table: "counter")
-        }
+        let (row, end) = (DatabaseRow(result, 0), SQLColumns.postureEnd)
+        let window = try row.window(8, end + 1)
+        let (posture, isKeyListed) = try row.posture(boundAt: row.integer(end))
         let device = FoundDevice(
-            id: try result.device(0, 0, "device"), identity: try DatabaseRow(result, 0).deviceIdentity(),
-            isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, 15), window: window,
-            shown: try result.shown(0, 12),
-            riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"),
-            systemVersion: try DatabaseRow(result, 0).systemVersion(17), isKeyListed: try result.integer(0, 18) != 0)
+            id: try row.device(0, "device"), identity: try row.deviceIdentity(),
+            isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, end + 3), window: window,
+            shown: try row.shown(12), posture: posture, isKeyListed: isKeyListed)
         if device.isBound, !device.isRevoked {
             traffic?.learn(
                 device.id,
                 KnownCounter(
-                    window: window, shown: device.shown, standing: try result.integer(0, 14), active: [key]))
+                    window: window, shown: device.shown, standing: try result.integer(0, end + 2), active: [key]))
         }
         return device
     }

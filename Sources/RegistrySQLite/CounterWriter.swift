@@ -96,8 +96,6 @@ final class CounterWriter {
             case .endBinding(let key, _, _), .expireBinding(let key, _): bindings.update(key) { $0.isActive = false }
             case .revoke(let device, _): devices.update(device) { $0.isRevoked = true }
             case .restore(let device, _): devices.update(device) { $0.isRevoked = false }
-            case .keepReceipt(let device, _, let riskMetric, _): devices.update(device) { $0.riskMetric = riskMetric }
-            case .markListed(let device, let isListed): devices.update(device) { $0.isKeyListed = isListed }
             default: break
             }
         }
@@ -184,15 +182,12 @@ final class CounterWriter {
     private func readRecord(_ device: DeviceID, _ database: Database) throws -> WriterRecord? {
         let statement = try database.cachedStatement(
             sql: """
-                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions, risk_metric, coalesce(key_listed, 0)
-                FROM device JOIN counter ON counter.device = device.id
-                LEFT JOIN receipt ON receipt.device = device.id
-                LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
+                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions
+                FROM device JOIN counter ON counter.device = device.id WHERE device.id = ?
                 """)
         guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
         return WriterRecord(
-            isRevoked: row[0], window: try row.window(1, 2), shown: try row.shown(3), riskMetric: row[4],
-            isKeyListed: row[5])
+            isRevoked: row[0], window: try row.window(1, 2), shown: try row.shown(3))
     }
 
     /// Returns the writer's record of an mTLS key.
@@ -215,16 +210,18 @@ final class CounterWriter {
         guard let binding = try binding(of: key, database) else { return nil }
         let statement = try database.cachedStatement(
             sql: """
-                SELECT \(SQLColumns.device), os_version FROM \(SQLColumns.deviceTables)
-                LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
+                SELECT \(SQLColumns.device), \(SQLColumns.posture), binding.created_at
+                FROM \(SQLColumns.deviceTables) JOIN binding ON binding.device = device.id
+                \(SQLColumns.postureTables) WHERE binding.key = ?
                 """)
-        guard let row = try Row.fetchOne(statement, arguments: [binding.device.number]),
+        guard let row = try Row.fetchOne(statement, arguments: [key.blob]),
             let record = try update(binding.device, database, { $0 })
         else { throw UnreadableRow(table: "binding") }
+        let (posture, isKeyListed) = try row.posture(boundAt: row.integer(SQLColumns.postureEnd))
         return FoundDevice(
             id: binding.device, identity: try row.deviceIdentity(), isRevoked: record.isRevoked,
-            isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
-            systemVersion: try row.systemVersion(13), isKeyListed: record.isKeyListed)
+            isBound: binding.isActive, window: record.window, shown: record.shown, posture: posture,
+            isKeyListed: isKeyListed)
     }
 
     // MARK: - Opening
@@ -330,10 +327,6 @@ struct WriterRecord {
     /// The extensions of the device's row. Unlike the window, they are written in the transaction that adds them,
     /// because that happens at most twice for a device.
     var shown: ShownExtensions
-    /// The risk metric of the newest receipt.
-    var riskMetric: UInt32?
-    /// Whether the device's keys rest on a listed certificate.
-    var isKeyListed: Bool
     /// The number of journal rows that are not folded. The record must stay while there are any, because the device's
     /// row is outdated.
     var unfolded = 0

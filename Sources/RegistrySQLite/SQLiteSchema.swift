@@ -32,6 +32,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v10", migrate: addListedKeys)
         migrator.registerMigration("v11", migrate: addSeenDevices)
         migrator.registerMigration("v12", migrate: indexDevelopmentDevices)
+        migrator.registerMigration("v13", migrate: addPosture)
         return migrator
     }
 
@@ -270,6 +271,23 @@ enum SQLiteSchema {
         try database.execute(
             sql: """
                 CREATE INDEX device_development ON device (app) WHERE environment = 'development' AND revoked_at IS NULL
+                """)
+    }
+
+    /// Adds what is known of a device besides. NULL is right for existing devices: their attestation is that of the
+    /// registration, and the rest is unknown.
+    private static func addPosture(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                -- When a certificate's key was last attested. NULL if the attestation of the registration is the newest.
+                ALTER TABLE attestation ADD COLUMN attested_at INTEGER;
+                -- Of an app on Apple's systems, as shown last. NULL if never.
+                ALTER TABLE attestation ADD COLUMN bundle_version TEXT;
+                ALTER TABLE attestation ADD COLUMN validation_category INTEGER
+                    CHECK (validation_category IS NULL OR validation_category BETWEEN 0 AND 255);
+                -- Whether the newest certificate's key of an Android phone is attested. NULL if unknown.
+                ALTER TABLE attestation ADD COLUMN certificate_key_attested INTEGER
+                    CHECK (certificate_key_attested IS NULL OR certificate_key_attested IN (0, 1));
                 """)
     }
 

@@ -32,8 +32,9 @@ package enum ExportSample {
                 ],
                 attestation: ExportedAttestation(
                     digest: Fixture.fingerprint(2, kind: 6), certificateKey: Fixture.bindingKey(1),
-                    systemVersion: SystemVersion("17.4.1"), tag: Fixture.tag(1), phone: Fixture.phone(1),
-                    isKeyListed: true),
+                    systemVersion: SystemVersion("17.4.1"),
+                    app: ShownApp(version: AppVersion(bundleVersion: "4.10"), distribution: 4), tag: Fixture.tag(1),
+                    phone: Fixture.phone(1), attestedAt: 8, isCertificateKeyAttested: false, isKeyListed: true),
                 receipt: ExportedReceipt(
                     content: [0, 127, 255], riskMetric: 12,
                     refresh: ReceiptRefresh(createdAt: 9, nextAt: 10, askedAt: 11, outcome: .unchanged, failures: 2))))

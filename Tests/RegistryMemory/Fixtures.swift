@@ -105,6 +105,11 @@ package enum Fixture {
         return phone
     }
 
+    /// The posture of a device without an attestation.
+    package static func posture(_ number: Int) -> Posture {
+        Posture(platform: identity(number).platform, enrolledAt: 1_000)
+    }
+
     package static func integrity(_ number: Int) -> IntegrityVerdict? {
         IntegrityVerdict(
             devices: ["MEETS_BASIC_INTEGRITY", "MEETS_DEVICE_INTEGRITY"], requestedAt: 1_000 + Int64(number))

@@ -147,8 +147,9 @@ package final class MemoryContent {
             attestation: device.attestation.flatMap {
                 AttestationRecord(
                     digest: $0.digest, certificateKey: $0.certificateKey, receipt: device.receipt?.content,
-                    riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion, tag: $0.tag,
-                    phone: $0.phone, isKeyListed: $0.isKeyListed)
+                    riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion, app: $0.app, tag: $0.tag,
+                    phone: $0.phone, attestedAt: $0.attestedAt, isCertificateKeyAttested: $0.isCertificateKeyAttested,
+                    isKeyListed: $0.isKeyListed)
             }, refresh: device.receipt?.refresh)
     }
 
@@ -172,7 +173,8 @@ package final class MemoryContent {
         case .approve(let id, let time): self[id].approvedAt = time
         case .activate(let id, let time): self[id].activatedAt = time
         case .setSubject(let subject, let id): self[id].subject = subject
-        case .see(let devices): for id in devices.devices { seen[id] = max(devices.day, seen[id] ?? 0) }
+        case .see(let seen):
+            for id in seen.devices.map(\.id) { self.seen[id] = max(seen.day, self.seen[id] ?? 0) }
         case .spend(_, let id, let window, let shown): (self[id].window, self[id].shown) = (window, shown)
         case .use(let item, let kind): used[kind, default: [:]][item.id] = item.expiresAt
         case .issue(let serial, let key, let notAfter):
@@ -185,6 +187,13 @@ package final class MemoryContent {
         case .keepPhone(var phone, let id):
             phone.add(self[id].attestation?.phone?.serials ?? [])
             self[id].attestation?.phone = phone
+        case .keepKeyAttestation(let attestation, let id, let time):
+            self[id].attestation?.isCertificateKeyAttested = attestation != .missing
+            if case .new(let version) = attestation {
+                self[id].attestation?.attestedAt = time
+                self[id].attestation?.systemVersion = version
+            }
+        case .keepApp(let app, let id): self[id].attestation?.app = app
         case .markListed(let id, let isListed): self[id].attestation?.isKeyListed = isListed
         case .keepReceipt(let id, let content, let riskMetric, let refresh):
             guard let known = self[id].receipt else { return }
@@ -327,8 +336,7 @@ package final class MemoryContent {
         return FoundDevice(
             id: id, identity: device.identity, isRevoked: device.revokedAt != nil,
             isBound: device.bindings.contains { $0.key == key && $0.endedAt == nil }, window: device.window,
-            shown: device.shown, riskMetric: device.receipt?.riskMetric,
-            systemVersion: device.attestation?.systemVersion,
+            shown: device.shown, posture: Posture(details(id), binding: key),
             isKeyListed: device.attestation?.isKeyListed ?? false)
     }
 }

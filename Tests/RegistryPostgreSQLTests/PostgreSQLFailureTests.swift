@@ -220,7 +220,9 @@ struct PostgreSQLFailureTests {
             ALTER TABLE attestation DROP COLUMN vendor_patch_level; ALTER TABLE attestation DROP COLUMN boot_patch_level;
             ALTER TABLE attestation DROP COLUMN app_version; ALTER TABLE attestation DROP COLUMN integrity;
             ALTER TABLE attestation DROP COLUMN integrity_at; ALTER TABLE attestation DROP COLUMN tag; DROP TABLE attested_serial;
-            ALTER TABLE attestation DROP COLUMN key_listed;
+            ALTER TABLE attestation DROP COLUMN key_listed; ALTER TABLE attestation DROP COLUMN attested_at;
+            ALTER TABLE attestation DROP COLUMN bundle_version; ALTER TABLE attestation DROP COLUMN validation_category;
+            ALTER TABLE attestation DROP COLUMN certificate_key_attested;
             UPDATE schema_version SET version = 1
             """)
         for value: UInt32 in [6, 7] {
@@ -230,9 +232,10 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "8")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "9")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
+        #expect(try place.execute("SELECT count(bundle_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM attested_serial").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM barred_key").text(0, 0) == "0")
         #expect(try place.execute("SELECT epoch_number + is_journaled FROM store").text(0, 0) == "0")

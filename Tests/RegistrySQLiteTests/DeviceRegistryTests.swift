@@ -367,6 +367,38 @@ struct DeviceRegistryTests {
         #expect(store.commit(1, 20) == .replayed)
     }
 
+    @Test("the app that an assertion shows is known to every worker at once, and stored by the stop at the latest")
+    func shownApp() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        let (worker, other) = (try TestWorker(registry), try TestWorker(registry))
+        func nonce(_ number: Int) -> SingleUse { SingleUse(id: Fixture.nonce(number).id, expiresAt: .max) }
+        let epoch = registry.identity.epoch
+        _ = try worker.perform(
+            .initialize(
+                InstanceRegistration(
+                    identity: Fixture.identity(2), attestation: Fixture.attestation(2), shown: [], nonce: nonce(1),
+                    epoch: epoch))
+        ).get()
+        _ = try worker.perform(
+            .bindKey(
+                BindingRequest(
+                    hardwareKey: Fixture.hardwareKey(2), key: Fixture.bindingKey(2), nonce: nonce(2), epoch: epoch,
+                    counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0, serial: Fixture.serial(1),
+                    notAfter: .max))
+        ).get()
+        let device = try worker.find(2)
+        let before = try #require(worker.client?.posture(of: device))
+        #expect(before.generation == device.postureGeneration && before.posture.app == nil)
+        #expect(before.posture.boundAt != nil && before.posture.risk == 7)
+        worker.client?.note(AppVersion(bundleVersion: "2.1"), 4, of: device)
+        let after = try #require(other.client?.posture(of: try other.find(2)))
+        #expect(after.posture.app == AppVersion(bundleVersion: "2.1") && after.posture.distribution == 4)
+        #expect(after.generation != before.generation)
+        registry.stop()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store.find(Fixture.bindingKey(2))?.posture == after.posture)
+    }
+
     @Test("a store silent for five seconds is stale; a failed one takes no counters at once")
     func health() {
         let health = StoreHealth()

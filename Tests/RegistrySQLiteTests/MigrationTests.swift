@@ -138,7 +138,7 @@ struct MigrationTests {
         let details = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
         #expect(details.attestation?.digest == Fixture.fingerprint(1, kind: 6))
         #expect(details.attestation?.systemVersion == nil)
-        #expect(try store.find(Fixture.bindingKey(1))?.systemVersion == nil)
+        #expect(try store.find(Fixture.bindingKey(1))?.posture.system == nil)
         #expect(try store.initialize(store.initialization(4), at: 1_900).refusal == nil)
         let newer = try store.show(.hardwareKey(Fixture.hardwareKey(4)))
         #expect(newer.attestation?.systemVersion == SystemVersion("17.4"))
@@ -161,6 +161,28 @@ struct MigrationTests {
         #expect(details.attestation?.phone == nil)
         #expect(try store.initialize(store.initialization(5), at: 1_900).refusal == nil)
         #expect(try store.show(.hardwareKey(Fixture.hardwareKey(5))).attestation?.phone == Fixture.phone(5))
+    }
+
+    @Test("a file of the twelfth version keeps its attestations, whose time is that of the registration")
+    func twelfth() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v12")
+        try queue.write { database in
+            try database.execute(
+                sql: "INSERT INTO attestation (device, digest, os_version) VALUES (1, ?, '17.4')",
+                arguments: [Fixture.fingerprint(1, kind: 6).bytes.blob])
+        }
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        let posture = try #require(try store.find(Fixture.bindingKey(1))?.posture)
+        #expect(posture.enrolledAt == 1_001 && posture.attestedAt == 1_001 && posture.boundAt == 1_100)
+        #expect(posture.system == SystemVersion("17.4") && posture.keyProtection == .secureEnclave)
+        #expect(posture.app == nil && posture.distribution == nil && posture.isCertificateKeyAttested == nil)
+        #expect(posture.admission == .open)
+        // One that an operator registered has none.
+        let other = Posture(try store.show(.hardwareKey(Fixture.hardwareKey(3))))
+        #expect(other.attestedAt == nil && other.keyProtection == nil && other.admission == .operator)
     }
 
     @Test("a file is migrated once and then opens unchanged")

@@ -154,14 +154,14 @@ struct ReceiptTests {
         _ = try store.bindKey(store.keyBinding(2, key: 2, nonce: 2, counter: 1), at: 1_100)
         let records = SharedRecords(limit: 16, apps: AppNumbers())
         let found = try #require(try store.find(Fixture.bindingKey(2)))
-        #expect(found.riskMetric == 7)
+        #expect(found.posture.risk == 7)
         records.insert(found, key: Fixture.bindingKey(2))
         #expect(risk(records) == 7)
         let verdict = try store.recordReceipt(result(id, newer: [4], risk: 30, created: 1_500))
         guard case .recorded(let details) = verdict else { return #expect(Bool(false), "superseded") }
         records.update(DeviceUpdate(details))
         #expect(risk(records) == 30)
-        #expect(try store.find(Fixture.bindingKey(2))?.riskMetric == 30)
+        #expect(try store.find(Fixture.bindingKey(2))?.posture.risk == 30)
     }
 
     private func risk(_ records: SharedRecords) -> UInt32? {

@@ -19,19 +19,40 @@ struct RegistryWordTests {
     private var device: FoundDevice {
         get throws {
             let identity = DeviceIdentity(
-                app: try #require(AppID("TEAMID1234.org.example.app")), platform: .iOS, environment: .production,
+                app: try #require(AppID("TEAMID1234.org.example.app")), platform: .iOS, environment: .development,
                 hardwareKey: other, point: try #require(PublicPoint([4] + [UInt8](repeating: 3, count: 64))))
             return FoundDevice(
                 id: try #require(DeviceID(12)), identity: identity, isRevoked: true, isBound: false,
-                window: CounterWindow(), shown: ShownExtensions(rawValue: 3), riskMetric: 5,
-                systemVersion: SystemVersion("17.4.1"), isKeyListed: true)
+                window: CounterWindow(), shown: ShownExtensions(rawValue: 3), posture: posture, isKeyListed: true)
         }
+    }
+
+    /// With every fact, though no platform has all of them.
+    private var posture: Posture {
+        var posture = Posture(platform: .iOS, environment: .development, enrolledAt: 1_000, admission: .token)
+        posture.system = SystemVersion("17.4.1")
+        posture.app = AppVersion(bundleVersion: "4.10.2")
+        posture.distribution = 4
+        posture.keyProtection = .secureEnclave
+        posture.isCertificateKeyAttested = true
+        posture.boot = .selfSigned
+        posture.isBootloaderLocked = false
+        posture.patchLevel = 202_601
+        posture.vendorPatchLevel = 20_260_105
+        posture.bootPatchLevel = 20_260_106
+        posture.risk = 5
+        posture.integrity = [.basic, .strong]
+        posture.integrityAt = 1_001
+        posture.attestedAt = 1_002
+        posture.boundAt = 1_003
+        return posture
     }
 
     private var words: [RegistryWord] {
         get throws {
             let update = DeviceUpdate(
-                id: try #require(DeviceID(7)), isRevoked: false, shown: [], riskMetric: nil, isKeyListed: true,
+                id: try #require(DeviceID(7)), isRevoked: false, shown: [],
+                posture: Posture(platform: .android, enrolledAt: 0), isKeyListed: true,
                 bindings: [(key, true), (other, false)])
             return [
                 .find(1, key), .found(2, nil), .found(.max, try device), .failed(3), .opened, .confirmed,
@@ -52,9 +73,24 @@ struct RegistryWordTests {
             Issue.record("no device was read")
             return
         }
-        #expect(found.id.number == 12 && found.isRevoked && !found.isBound && found.riskMetric == 5)
-        #expect(
-            found.isKeyListed && found.systemVersion == SystemVersion("17.4.1") && found.identity == expected.identity)
+        #expect(found.id.number == 12 && found.isRevoked && !found.isBound && found.isKeyListed)
+        #expect(found.posture == posture && found.identity == expected.identity)
+        var update = DeviceUpdate(
+            id: expected.id, isRevoked: true, shown: [], posture: posture, isKeyListed: false, bindings: [(key, true)])
+        guard case .device(let changed) = RegistryWord(RegistryWord.device(update).text) else {
+            Issue.record("no change was read")
+            return
+        }
+        #expect(changed.posture == posture && changed.isRevoked && changed.bindings.map(\.key) == [key])
+        var phone = Posture(platform: .android, enrolledAt: 0)
+        phone.app = AppVersion(code: 70_000_000_000)
+        update = DeviceUpdate(
+            id: expected.id, isRevoked: true, shown: [], posture: phone, isKeyListed: false, bindings: [])
+        guard case .device(let changed) = RegistryWord(RegistryWord.device(update).text) else {
+            Issue.record("no change was read")
+            return
+        }
+        #expect(changed.posture == phone)
     }
 
     @Test("the form of an app id decides which platforms run the app")

@@ -16,7 +16,7 @@ struct SharedRecordsTests {
         let found = FoundDevice(
             id: try #require(DeviceID(device)), identity: Fixture.identity(Int(device)), isRevoked: false,
             isBound: true,
-            window: window, shown: shown)
+            window: window, shown: shown, posture: Fixture.posture(Int(device)))
         records.insert(found, key: Fixture.bindingKey(Int(device)))
     }
 
@@ -25,8 +25,8 @@ struct SharedRecordsTests {
         for (number, version) in [(1, nil), (2, SystemVersion("17.4"))] {
             var found = FoundDevice(
                 id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: false,
-                isBound: true, window: CounterWindow(), shown: [])
-            found.systemVersion = version
+                isBound: true, window: CounterWindow(), shown: [], posture: Fixture.posture(number))
+            found.posture.system = version
             records.insert(found, key: Fixture.bindingKey(number))
             guard case .found(let device) = records.look(up: Fixture.bindingKey(number), now: .now) else {
                 Issue.record("not found")
@@ -42,7 +42,7 @@ struct SharedRecordsTests {
         for number in 1...3 {
             let found = FoundDevice(
                 id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: false,
-                isBound: true, window: CounterWindow(), shown: [])
+                isBound: true, window: CounterWindow(), shown: [], posture: Fixture.posture(number))
             records.insert(found, key: Fixture.bindingKey(number))
         }
         func isKnown(_ device: Int) -> Bool {
@@ -53,13 +53,93 @@ struct SharedRecordsTests {
         records.end([Fixture.bindingKey(3)])
         for _ in 0..<3 { for number in 1...3 { #expect(isKnown(number)) } }
         let (first, second) = (try #require(DeviceID(1)), try #require(DeviceID(2)))
-        #expect(records.takeSeen(9).sorted() == [first, second])
+        #expect(records.takeSeen(9).map(\.id) == [first, second])
         #expect(isKnown(1) && records.takeSeen(9).isEmpty)
         records.begin(day: 20_001)
         #expect(isKnown(2) && isKnown(1))
-        #expect(records.takeSeen(1) == [first])
-        records.giveBackSeen([first])
-        #expect(Set(records.takeSeen(9)) == [first, second])
+        let taken = records.takeSeen(1)
+        #expect(taken.map(\.id) == [second])
+        records.giveBackSeen(taken)
+        #expect(records.takeSeen(9).map(\.id) == [second, first])
+    }
+
+    private func found(_ device: Int) throws -> DeviceSnapshot {
+        guard case .found(let found) = records.look(up: Fixture.bindingKey(device), now: .now) else {
+            throw StoreError.deviceUnknown
+        }
+        return found
+    }
+
+    @Test("the posture of a device is that of its store, with the time of the binding of the look-up")
+    func posture() throws {
+        var posture = Fixture.posture(1)
+        posture.risk = 3
+        posture.boundAt = 2_000
+        let device = FoundDevice(
+            id: try #require(DeviceID(1)), identity: Fixture.identity(1), isRevoked: false, isBound: true,
+            window: CounterWindow(), shown: [], posture: posture)
+        records.insert(device, key: Fixture.bindingKey(1))
+        let snapshot = try found(1)
+        let known = try #require(records.posture(of: snapshot))
+        #expect(known.posture == posture && known.generation == snapshot.postureGeneration)
+        #expect(snapshot.riskMetric == 3)
+        try insert(17)
+        #expect(records.posture(of: snapshot) == nil, "evicted")
+    }
+
+    @Test("a posture, or a listed key, that changes has another number; any other change keeps it")
+    func generations() throws {
+        try insert(1)
+        var posture = Fixture.posture(1)
+        var numbers = [try found(1).postureGeneration]
+        func update(isListed: Bool = false, isRevoked: Bool = false) throws {
+            records.update(
+                DeviceUpdate(
+                    id: try #require(DeviceID(1)), isRevoked: isRevoked, shown: .bundleVersion, posture: posture,
+                    isKeyListed: isListed, bindings: [(Fixture.bindingKey(1), true)]))
+            numbers.append(try found(1).postureGeneration)
+        }
+        try update(isRevoked: true)
+        #expect(numbers[1] == numbers[0])
+        posture.risk = 4
+        try update()
+        try update()
+        #expect(numbers[2] != numbers[1] && numbers[3] == numbers[2])
+        try update(isListed: true)
+        #expect(numbers[4] != numbers[3])
+        #expect(records.posture(of: try found(1))?.posture.risk == 4)
+        // A record that was evicted and is back has another number, too.
+        try insert(17)
+        try insert(1)
+        #expect(!numbers.contains(try found(1).postureGeneration))
+    }
+
+    @Test("an assertion that shows another app is noted once, at once for all workers; one that shows none is not")
+    func shownApp() throws {
+        records.begin(day: 20_000)
+        try insert(1)
+        let device = try found(1)
+        _ = records.takeSeen(9)
+        let first = ShownApp(version: AppVersion(bundleVersion: "1.2"), distribution: 4)
+        for app in [ShownApp(), first, first, ShownApp()] { records.note(app, of: device) }
+        #expect(records.posture(of: device)?.posture.app?.description == "1.2")
+        #expect(records.posture(of: device)?.posture.distribution == 4)
+        #expect(try found(1).postureGeneration != device.postureGeneration)
+        // A version of an unknown form replaces the known one.
+        let second = ShownApp(distribution: 4)
+        records.note(second, of: device)
+        #expect(records.posture(of: device)?.posture.app == nil)
+        let taken = records.takeSeen(9)
+        #expect(taken == [SeenDevice(device.id, app: first), SeenDevice(device.id, app: second)])
+        records.giveBackSeen(taken)
+        #expect(records.takeSeen(9) == taken, "in their order, so that the last one stays")
+    }
+
+    @Test("an app that an Android phone would show is not noted: its attestations state it")
+    func androidApp() throws {
+        try insert(3)
+        records.note(ShownApp(distribution: 4), of: try found(3))
+        #expect(records.posture(of: try found(3))?.posture.distribution == nil && records.takeSeen(9).isEmpty)
     }
 
     private func isKnown(_ device: Int) -> Bool {
@@ -142,12 +222,12 @@ struct SharedRecordsTests {
             let records = SharedRecords(limit: 16, apps: AppNumbers())
             let found = FoundDevice(
                 id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: isRevoked,
-                isBound: isBound, window: CounterWindow(), shown: [])
+                isBound: isBound, window: CounterWindow(), shown: [], posture: Fixture.posture(number))
             records.insert(found, key: Fixture.bindingKey(number))
             for other in 100..<400 {
                 let good = FoundDevice(
                     id: try #require(DeviceID(Int64(other))), identity: Fixture.identity(other), isRevoked: false,
-                    isBound: true, window: CounterWindow(), shown: [])
+                    isBound: true, window: CounterWindow(), shown: [], posture: Fixture.posture(other))
                 records.insert(good, key: Fixture.bindingKey(other))
             }
             guard case .pending = records.look(up: Fixture.bindingKey(number), now: .now) else {

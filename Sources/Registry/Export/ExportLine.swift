@@ -106,8 +106,12 @@ extension ExportLineWriter {
                 $0.bytes("digest", attestation.digest.bytes)
                 $0.bytes("certificate_key", attestation.certificateKey?.bytes)
                 $0.text("os_version", attestation.systemVersion?.description)
+                $0.text("bundle_version", attestation.app.version?.description)
+                $0.integer("validation_category", attestation.app.distribution.map(Int64.init))
                 $0.bytes("tag", attestation.tag)
                 if let phone = attestation.phone { $0.object("phone") { $0.write(phone) } }
+                $0.integer("attested_at", attestation.attestedAt)
+                $0.integer("certificate_key_attested", attestation.isCertificateKeyAttested.map { $0 ? 1 : 0 })
                 $0.integer("key_listed", attestation.isKeyListed ? 1 : nil)
             }
         }

@@ -230,13 +230,25 @@ extension ExportLineReader {
                     systemVersion: try line.textIfThere("os_version") { text in
                         SystemVersion(text).flatMap { $0.description == text ? $0 : nil }
                     },
+                    app: try line.shownApp(),
                     tag: try line.bytesIfThere("tag") { AttestationRecord.tagLengths.contains($0.count) ? $0 : nil },
                     phone: try line.object("phone") { line throws(ExportFault) in try line.phone() },
+                    attestedAt: try line.integerIfThere("attested_at"),
+                    isCertificateKeyAttested: try line.integerIfThere("certificate_key_attested", 0...1)
+                        .map { $0 == 1 },
                     isKeyListed: try line.integerIfThere("key_listed", 1...1) != nil)
             },
             receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
         if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }
         return device
+    }
+
+    private mutating func shownApp() throws(ExportFault) -> ShownApp {
+        ShownApp(
+            version: try textIfThere("bundle_version") { text in
+                AppVersion(bundleVersion: text).flatMap { $0.description == text ? $0 : nil }
+            },
+            distribution: try integerIfThere("validation_category", 0...255).map { UInt8($0) })
     }
 
     private mutating func phone() throws(ExportFault) -> AttestedPhone {

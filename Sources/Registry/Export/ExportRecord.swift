@@ -118,26 +118,44 @@ public struct ExportedBinding: Equatable, Sendable {
 public struct ExportedAttestation: Equatable, Sendable {
     public let digest: Fingerprint
     public let certificateKey: KeyID?
-    /// The system version in the attestation. Nil if the attestation has none, and in exports of versions that did not
-    /// keep it.
-    public var systemVersion: SystemVersion?
+    /// The system version in the newest attestation. Nil if that has none, and in exports of versions that did not keep
+    /// it.
+    public package(set) var systemVersion: SystemVersion?
+    /// What the newest attestation or assertion shows of an app on Apple's systems.
+    public package(set) var app: ShownApp
     /// The name of the device for its Android app. Nil for others.
     public let tag: [UInt8]?
     /// What the newest attestation says of an Android phone. Nil for others.
     public package(set) var phone: AttestedPhone?
+    /// The time of the newest attestation, of a certificate's key. Nil while there is none but that of the registration.
+    public package(set) var attestedAt: Int64?
+    /// Whether the newest certificate's key of an Android phone is attested. Nil if that is not known.
+    public package(set) var isCertificateKeyAttested: Bool?
     /// Whether a certificate on which the phone's keys rest is listed as revoked.
     public package(set) var isKeyListed: Bool
 
     package init(
-        digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil,
-        phone: AttestedPhone? = nil, isKeyListed: Bool = false
+        digest: Fingerprint, certificateKey: KeyID?, systemVersion: SystemVersion? = nil, app: ShownApp = ShownApp(),
+        tag: [UInt8]? = nil, phone: AttestedPhone? = nil, attestedAt: Int64? = nil,
+        isCertificateKeyAttested: Bool? = nil, isKeyListed: Bool = false
     ) {
         self.digest = digest
         self.certificateKey = certificateKey
         self.systemVersion = systemVersion
+        self.app = app
         self.tag = tag
         self.phone = phone
+        self.attestedAt = attestedAt
+        self.isCertificateKeyAttested = isCertificateKeyAttested
         self.isKeyListed = isKeyListed
+    }
+
+    /// Creates what an export has of a record. The receipt is apart.
+    package init(_ record: AttestationRecord) {
+        self.init(
+            digest: record.digest, certificateKey: record.certificateKey, systemVersion: record.systemVersion,
+            app: record.app, tag: record.tag, phone: record.phone, attestedAt: record.attestedAt,
+            isCertificateKeyAttested: record.isCertificateKeyAttested, isKeyListed: record.isKeyListed)
     }
 }
 

@@ -68,6 +68,23 @@ public final class RegistryClient {
         return .pending
     }
 
+    /// Returns the present posture of a device, and its number: the one of the snapshot, unless it has changed since.
+    ///
+    /// - Returns: nil if the device's record was evicted since the look-up.
+    public func posture(of device: DeviceSnapshot) -> (posture: Posture, generation: UInt32)? {
+        shared.records.posture(of: device)
+    }
+
+    /// Notes what a verified assertion shows of a device's app on Apple's systems: at once in memory, and in the store
+    /// within seconds.
+    ///
+    /// - Parameters:
+    ///   - app: The bundle version. Nil if it is not shown or has another form.
+    ///   - distribution: The validation category. Nil if it is not shown. If both are nil, nothing changes.
+    public func note(_ app: AppVersion?, _ distribution: UInt8?, of device: DeviceSnapshot) {
+        shared.records.note(ShownApp(version: app, distribution: distribution), of: device)
+    }
+
     /// Spends a counter value in memory at once, and durably as soon as possible.
     ///
     /// The signature over the value must be verified before. The call must not be repeated for a request.

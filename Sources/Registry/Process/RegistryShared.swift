@@ -31,7 +31,7 @@ final class RegistryShared: Sendable {
 
 /// Limits for the part of the registry in memory and for waiting requests.
 public struct RegistryLimits: Sendable {
-    /// The number of devices with records in memory. The workers' and the writer's records take about 600 bytes
+    /// The number of devices with records in memory. The workers' and the writer's records take about 700 bytes
     /// together.
     public var devices = 65_536
     /// The number of counters that may wait for the store. Further ones are refused at once and stay unspent.

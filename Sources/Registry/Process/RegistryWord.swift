@@ -46,7 +46,7 @@ enum RegistryWord {
         case ("none", 2):
             guard let token else { return nil }
             self = .found(token, nil)
-        case ("found", 15):
+        case ("found", 30):
             guard let token, let device = Self.device(words.dropFirst(2)) else { return nil }
             self = .found(token, device)
         case ("failed", 2):
@@ -54,7 +54,7 @@ enum RegistryWord {
             self = .failed(token)
         case ("opened", 1): self = .opened
         case ("confirmed", 1): self = .confirmed
-        case ("device", 6...):
+        case ("device", 24...):
             guard let update = Self.update(words.dropFirst()) else { return nil }
             self = .device(update)
         case ("barred", 2...), ("ended", 2...):
@@ -81,60 +81,103 @@ enum RegistryWord {
     private static func text(_ device: FoundDevice) -> String {
         let identity = device.identity
         let words = [
-            "\(device.id.number)", identity.app.description, identity.platform.rawValue, identity.environment.rawValue,
-            text(identity.hardwareKey), Hexadecimal.encode(identity.point.bytes), text(device.isRevoked),
-            text(device.isBound), "\(device.shown.rawValue)", device.riskMetric.map { "\($0)" } ?? none,
-            device.systemVersion?.description ?? none, text(device.isKeyListed),
+            "\(device.id.number)", identity.app.description, text(identity.hardwareKey),
+            Hexadecimal.encode(identity.point.bytes), text(device.isRevoked), text(device.isBound),
+            "\(device.shown.rawValue)", text(device.isKeyListed),
         ]
-        return (words + [end]).joined(separator: " ")
+        return (words + Self.words(device.posture) + [end]).joined(separator: " ")
     }
 
     private static func device(_ words: ArraySlice<Substring>) -> FoundDevice? {
         let words = words.map(String.init)
-        guard words.count == 13, words[12] == end, let id = Int64(words[0]).flatMap(DeviceID.init),
-            let app = AppID(words[1]), let platform = Platform(rawValue: words[2]),
-            let environment = AttestationEnvironment(rawValue: words[3]), let hardwareKey = key(words[4]),
-            let point = Hexadecimal.decode(words[5]).flatMap(PublicPoint.init), let isRevoked = flag(words[6]),
-            let isBound = flag(words[7]), let shown = UInt8(words[8]),
-            let isKeyListed = flag(words[11])
+        guard words.count == 28, words[27] == end, let id = Int64(words[0]).flatMap(DeviceID.init),
+            let app = AppID(words[1]), let hardwareKey = key(words[2]),
+            let point = Hexadecimal.decode(words[3]).flatMap(PublicPoint.init), let isRevoked = flag(words[4]),
+            let isBound = flag(words[5]), let shown = UInt8(words[6]), let isKeyListed = flag(words[7]),
+            let posture = posture(words[8..<27])
         else { return nil }
-        var device = FoundDevice(
+        return FoundDevice(
             id: id,
             identity: DeviceIdentity(
-                app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point),
+                app: app, platform: posture.platform, environment: posture.environment, hardwareKey: hardwareKey,
+                point: point),
             isRevoked: isRevoked, isBound: isBound, window: CounterWindow(), shown: ShownExtensions(rawValue: shown),
-            isKeyListed: isKeyListed)
-        if words[9] != none {
-            guard let risk = UInt32(words[9]) else { return nil }
-            device.riskMetric = risk
+            posture: posture, isKeyListed: isKeyListed)
+    }
+
+    /// Returns the 19 words of a posture.
+    private static func words(_ posture: Posture) -> [String] {
+        let words: [String?] = [
+            posture.platform.rawValue, posture.environment.rawValue, posture.system?.description,
+            posture.app?.description, posture.distribution.map { "\($0)" }, posture.keyProtection?.rawValue,
+            posture.isCertificateKeyAttested.map(text), posture.boot?.rawValue, posture.isBootloaderLocked.map(text),
+            posture.patchLevel.map { "\($0)" }, posture.vendorPatchLevel.map { "\($0)" },
+            posture.bootPatchLevel.map { "\($0)" }, posture.risk.map { "\($0)" },
+            posture.integrity.map { "\($0.rawValue)" }, posture.integrityAt.map { "\($0)" }, "\(posture.enrolledAt)",
+            posture.attestedAt.map { "\($0)" }, posture.boundAt.map { "\($0)" }, posture.admission.rawValue,
+        ]
+        return words.map { $0 ?? none }
+    }
+
+    /// Parses the words of a posture.
+    private static func posture(_ words: ArraySlice<String>) -> Posture? {
+        guard let platform = Platform(rawValue: words[words.startIndex]) else { return nil }
+        var next = words.startIndex
+        var isRead = true
+        func value<Value>(_ read: (String) -> Value?) -> Value? {
+            let word = words[next]
+            next += 1
+            guard word != none else { return nil }
+            let value = read(word)
+            if value == nil { isRead = false }
+            return value
         }
-        if words[10] != none {
-            guard let version = SystemVersion(words[10]) else { return nil }
-            device.systemVersion = version
+        _ = value(Platform.init(rawValue:))
+        let environment = value(AttestationEnvironment.init(rawValue:))
+        var posture = Posture(platform: platform, environment: environment ?? .production, enrolledAt: 0)
+        posture.system = value { SystemVersion($0) }
+        posture.app = value { AppVersion($0, on: platform) }
+        posture.distribution = value { UInt8($0) }
+        posture.keyProtection = value(KeyProtection.init(rawValue:))
+        posture.isCertificateKeyAttested = value(flag)
+        posture.boot = value(AttestedPhone.BootState.init(rawValue:))
+        posture.isBootloaderLocked = value(flag)
+        posture.patchLevel = value { UInt32($0) }
+        posture.vendorPatchLevel = value { UInt32($0) }
+        posture.bootPatchLevel = value { UInt32($0) }
+        posture.risk = value { UInt32($0) }
+        posture.integrity = value { UInt8($0).map(IntegrityLevels.init(rawValue:)) }
+        posture.integrityAt = value { Int64($0) }
+        let enrolledAt = value { Int64($0) }
+        posture.attestedAt = value { Int64($0) }
+        posture.boundAt = value { Int64($0) }
+        guard isRead, environment != nil, let enrolledAt, let admission = value(AdmissionKind.init(rawValue:)) else {
+            return nil
         }
-        return device
+        posture.enrolledAt = enrolledAt
+        posture.admission = admission
+        return posture
     }
 
     private static func text(_ update: DeviceUpdate) -> String {
-        let words = [
-            "\(update.id.number)", text(update.isRevoked), "\(update.shown.rawValue)",
-            update.riskMetric.map { "\($0)" } ?? none, text(update.isKeyListed),
-        ]
+        let words =
+            ["\(update.id.number)", text(update.isRevoked), "\(update.shown.rawValue)", text(update.isKeyListed)]
+            + Self.words(update.posture)
         return (words + update.bindings.map { text($0.key) + text($0.isActive) }).joined(separator: " ")
     }
 
     private static func update(_ words: ArraySlice<Substring>) -> DeviceUpdate? {
         let words = words.map(String.init)
         guard let id = Int64(words[0]).flatMap(DeviceID.init), let isRevoked = flag(words[1]),
-            let shown = UInt8(words[2]), words[3] == none || UInt32(words[3]) != nil, let isKeyListed = flag(words[4])
+            let shown = UInt8(words[2]), let isKeyListed = flag(words[3]), let posture = posture(words[4..<23])
         else { return nil }
         var bindings: [(key: KeyID, isActive: Bool)] = []
-        for word in words.dropFirst(5) {
+        for word in words.dropFirst(23) {
             guard let key = key(word.dropLast()), let isActive = flag(String(word.suffix(1))) else { return nil }
             bindings.append((key, isActive))
         }
         return DeviceUpdate(
-            id: id, isRevoked: isRevoked, shown: ShownExtensions(rawValue: shown), riskMetric: UInt32(words[3]),
+            id: id, isRevoked: isRevoked, shown: ShownExtensions(rawValue: shown), posture: posture,
             isKeyListed: isKeyListed, bindings: bindings)
     }
 

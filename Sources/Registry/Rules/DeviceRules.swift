@@ -75,9 +75,10 @@ package enum DeviceRules {
         changing(device) { _, _ in [.restore(device, at: time)] }
     }
 
-    /// Records the day on which devices were seen. A later day stays.
+    /// Records the day on which devices were seen, and what they have shown of their apps. A later day stays.
     static func noteSeen(_ seen: SeenDevices) -> Rule {
-        Rule(look: StoreLook()) { _ in StoreDecision([.see(seen)], reply: .noted) }
+        let apps = seen.devices.compactMap { device in device.app.map { StoreWrite.keepApp($0, of: device.id) } }
+        return Rule(look: StoreLook()) { _ in StoreDecision([.see(seen)] + apps, reply: .noted) }
     }
 
     /// Allows a pending device to bind its first key. An approved or active device does not change.

@@ -75,7 +75,8 @@ enum KeyRules {
             identity: request.identity, registeredAt: time, shown: request.shown, window: CounterWindow(), bindings: [],
             attestation: ExportedAttestation(
                 digest: attestation.digest, certificateKey: attestation.certificateKey,
-                systemVersion: attestation.systemVersion, tag: attestation.tag, phone: attestation.phone),
+                systemVersion: attestation.systemVersion, app: attestation.app, tag: attestation.tag,
+                phone: attestation.phone),
             receipt: attestation.receipt.map {
                 // The receipt is due at once. The refresher finds the right time for a request.
                 ExportedReceipt(
@@ -170,6 +171,10 @@ enum KeyRules {
         writes.append(.issue(request.serial, for: request.key, until: request.notAfter))
         if device.state == .pending { writes.append(.activate(device.id, at: time)) }
         if let phone = request.phone { writes.append(.keepPhone(phone, of: device.id)) }
+        if let attestation = request.keyAttestation {
+            writes.append(.keepKeyAttestation(attestation, of: device.id, at: time))
+        }
+        if !request.app.isEmpty { writes.append(.keepApp(request.app, of: device.id)) }
         return (writes, kind)
     }
 }

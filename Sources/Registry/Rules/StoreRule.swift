@@ -263,8 +263,12 @@ package enum StoreWrite {
     case barKey(KeyID, BarredKeyKind, at: Int64)
     case setState(StoreState)
     case scheduleReceipt(DeviceID, at: Int64)
-    /// Replaces what a phone has attested, and adds the serial numbers.
+    /// Replace what a phone has attested, and add the serial numbers.
     case keepPhone(AttestedPhone, of: DeviceID)
+    /// Replace whether an Android phone's certificate key is attested.
+    case keepKeyAttestation(CertificateKeyAttestation, of: DeviceID, at: Int64)
+    /// Replace what a device on Apple's systems has shown of its app.
+    case keepApp(ShownApp, of: DeviceID)
     /// Mark that a device's keys rest on a listed certificate, or no longer.
     case markListed(DeviceID, Bool)
     /// Replace the state of a receipt, and its content if there is a newer one.

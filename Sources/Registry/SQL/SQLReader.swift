@@ -233,7 +233,9 @@ extension SQLReader {
         let serials = try answers[4].map { try $0.attestedSerial().serial }
         return DeviceDetails(
             device: try device(row), bindings: try answers[1].map { try $0.binding() },
-            attestation: try answers[2].first?.attestationRecord(serials),
+            attestation: try answers[2].first.flatMap {
+                try $0.attestationRecord(0, serials, receipt: $0.optionalBytes(20))
+            },
             refresh: try answers[3].first?.receiptRefresh())
     }
 

@@ -121,24 +121,29 @@ package enum SQLColumns {
     static let listedTables = "\(deviceTables) LEFT JOIN device_seen ON device_seen.device = device.id"
     package static let deviceTables = "device JOIN counter ON counter.device = device.id"
     package static let binding = "key, device, created_at, ended_at, ends_at"
-    static let attestation = "digest, certificate_key, content, risk_metric, os_version, tag, \(phone), key_listed"
+    static let attestation = "\(attested), risk_metric, content"
     static let attestationTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
-    /// Columns of `attestation`, which are NULL for other phones than Android's.
-    package static let phone = """
-        security_level, boot_state, is_locked, boot_key, patch_level, vendor_patch_level, boot_patch_level, \
-        app_version, integrity, integrity_at
+    /// The columns of `attestation` except the device. Those from the security level to `integrity_at` are NULL for
+    /// other phones than Android's.
+    package static let attested = """
+        digest, certificate_key, os_version, bundle_version, validation_category, tag, security_level, boot_state, \
+        is_locked, boot_key, patch_level, vendor_patch_level, boot_patch_level, app_version, integrity, integrity_at, \
+        attested_at, certificate_key_attested, key_listed
         """
+    /// The columns of a device for workers, after those of `device`: without a receipt, which is long.
+    package static let posture = "\(attested), risk_metric"
+    package static let postureTables = """
+        LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
+        """
+    /// The number of columns of `device` and `posture`.
+    package static let postureEnd = 33
     package static let serial = "device, serial"
     static let receipt = "created_at, next_at, asked_at, outcome, failures"
     /// Columns of a device for an export, after those of `device`.
     package static let exported = """
-        bits, digest, certificate_key, content, risk_metric, created_at, next_at, asked_at, outcome, failures, \
-        os_version, tag, \(phone), key_listed
+        \(posture), bits, content, created_at, next_at, asked_at, outcome, failures
         """
-    package static let exportedTables = """
-        \(deviceTables) LEFT JOIN attestation ON attestation.device = device.id \
-        LEFT JOIN receipt ON receipt.device = device.id
-        """
+    package static let exportedTables = "\(deviceTables) \(postureTables)"
 }
 
 extension SQLRow {
@@ -172,7 +177,7 @@ extension SQLRow {
             endedAt: try optionalInteger(3), endsAt: try optionalInteger(4))
     }
 
-    /// Reads the columns `phone`, and the serial numbers from elsewhere.
+    /// Reads the columns of an Android phone, and the serial numbers from elsewhere.
     ///
     /// - Parameter first: The number of the first column.
     private func phone(_ first: Int, _ serials: [String]) throws -> AttestedPhone? {
@@ -200,15 +205,47 @@ extension SQLRow {
     /// Reads the columns `serial`.
     package func attestedSerial() throws -> (device: Int64, serial: String) { (try integer(0), try text(1)) }
 
-    /// - Parameter serials: Those of the phone.
-    func attestationRecord(_ serials: [String]) throws -> AttestationRecord {
+    private func shownApp(_ first: Int) throws -> ShownApp {
+        var app = ShownApp()
+        if let text = try optionalText(first) {
+            guard let version = AppVersion(bundleVersion: text) else { throw UnreadableRow(table: "attestation") }
+            app.version = version
+        }
+        if let number = try optionalInteger(first + 1) {
+            guard let number = UInt8(exactly: number) else { throw UnreadableRow(table: "attestation") }
+            app.distribution = number
+        }
+        return app
+    }
+
+    /// Reads the columns `posture`.
+    ///
+    /// - Parameters:
+    ///   - first: The number of the first column.
+    ///   - serials: Those of the phone.
+    /// - Returns: nil if the columns are NULL.
+    func attestationRecord(
+        _ first: Int = 0, _ serials: [String] = [], receipt: [UInt8]? = nil
+    ) throws -> AttestationRecord? {
+        guard try optionalBytes(first) != nil else { return nil }
         let record = AttestationRecord(
-            digest: try fingerprint(0, "attestation"), certificateKey: try optionalKey(1, "attestation"),
-            receipt: try optionalBytes(2), riskMetric: try optionalUInt32(3, "receipt"),
-            systemVersion: try systemVersion(4), tag: try optionalBytes(5), phone: try phone(6, serials),
-            isKeyListed: try integer(16) != 0)
+            digest: try fingerprint(first, "attestation"), certificateKey: try optionalKey(first + 1, "attestation"),
+            receipt: receipt, riskMetric: try optionalUInt32(first + 19, "receipt"),
+            systemVersion: try systemVersion(first + 2), app: try shownApp(first + 3),
+            tag: try optionalBytes(first + 5), phone: try phone(first + 6, serials),
+            attestedAt: try optionalInteger(first + 16),
+            isCertificateKeyAttested: try optionalInteger(first + 17).map { $0 != 0 },
+            isKeyListed: try integer(first + 18) != 0)
         guard let record else { throw UnreadableRow(table: "attestation") }
         return record
+    }
+
+    /// Reads the columns `device` and `posture`.
+    package func posture(boundAt: Int64? = nil) throws -> (posture: Posture, isKeyListed: Bool) {
+        let attestation = try attestationRecord(13)
+        return (
+            Posture(try device(highest: nil), attestation, boundAt: boundAt), attestation?.isKeyListed ?? false
+        )
     }
 
     /// Reads the columns `receipt`.
@@ -240,21 +277,17 @@ extension SQLRow {
         window: CounterWindow? = nil, bindings: [ExportedBinding], serials: [String]
     ) throws -> ExportedDevice {
         let device = try device(highest: nil)
-        var attestation: ExportedAttestation?
-        if try optionalBytes(14) != nil {
-            attestation = ExportedAttestation(
-                digest: try fingerprint(14, "attestation"), certificateKey: try optionalKey(15, "attestation"),
-                systemVersion: try systemVersion(23), tag: try optionalBytes(24), phone: try phone(25, serials),
-                isKeyListed: try integer(35) != 0)
-        }
-        let receipt = try optionalBytes(16).map { content in
+        let attestation = try attestationRecord(13, serials)
+        let end = SQLColumns.postureEnd
+        let receipt = try optionalBytes(end + 1).map { content in
             ExportedReceipt(
-                content: content, riskMetric: try optionalUInt32(17, "receipt"), refresh: try receiptRefresh(18))
+                content: content, riskMetric: attestation?.riskMetric, refresh: try receiptRefresh(end + 2))
         }
         return ExportedDevice(
             identity: device.identity, registeredAt: device.registeredAt, activatedAt: try optionalInteger(9),
             approvedAt: device.approvedAt, revokedAt: device.revokedAt, subject: device.subject, shown: device.shown,
-            window: try window ?? self.window(8, 13), bindings: bindings, attestation: attestation, receipt: receipt)
+            window: try window ?? self.window(8, end), bindings: bindings,
+            attestation: attestation.map { ExportedAttestation($0) }, receipt: receipt)
     }
 
     /// Reads a row of a section after the devices.

@@ -11,7 +11,7 @@ package enum SQLWrites {
     private static func seeing(_ seen: SeenDevices) -> [SQLStatement] {
         guard !seen.devices.isEmpty else { return [] }
         // Two workers may have noted a device, but a statement must not change a row twice.
-        let devices = Set(seen.devices).sorted()
+        let devices = Set(seen.devices.map(\.id)).sorted()
         let rows = devices.indices.map { "($\(2 * $0 + 1), $\(2 * $0 + 2))" }.joined(separator: ", ")
         return [
             SQLStatement(
@@ -110,6 +110,13 @@ package enum SQLWrites {
         case .scheduleReceipt(let device, let time):
             [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
         case .keepPhone(let phone, let device): keeping(phone, of: device)
+        case .keepKeyAttestation(let attestation, let device, let time): keeping(attestation, of: device, at: time)
+        case .keepApp(let app, let device):
+            [
+                SQLStatement(
+                    "UPDATE attestation SET bundle_version = $1, validation_category = $2 WHERE device = $3",
+                    values(of: app) + [.device(device)])
+            ]
         case .markListed(let device, let isListed):
             [
                 SQLStatement(
@@ -188,6 +195,30 @@ package enum SQLWrites {
         ]
     }
 
+    /// Returns the values of the columns for an app on Apple's systems.
+    private static func values(of app: ShownApp) -> [SQLValue] {
+        [.text(app.version?.description), .integer(app.distribution.map(Int64.init))]
+    }
+
+    private static func keeping(
+        _ attestation: CertificateKeyAttestation, of device: DeviceID, at time: Int64
+    ) -> [SQLStatement] {
+        guard case .new(let version) = attestation else {
+            return [
+                SQLStatement(
+                    "UPDATE attestation SET certificate_key_attested = $1 WHERE device = $2",
+                    [.integer(attestation == .missing ? 0 : 1), .device(device)])
+            ]
+        }
+        return [
+            SQLStatement(
+                """
+                UPDATE attestation SET certificate_key_attested = 1, attested_at = $1, os_version = $2
+                WHERE device = $3
+                """, [.integer(time), .text(version?.description), .device(device)])
+        ]
+    }
+
     private static func keeping(_ phone: AttestedPhone, of device: DeviceID) -> [SQLStatement] {
         let update = SQLStatement(
             """
@@ -243,11 +274,15 @@ package enum SQLWrites {
             statements.append(
                 insertion(
                     "attestation",
-                    "device, digest, certificate_key, os_version, tag, \(SQLColumns.phone), key_listed", id,
+                    "device, \(SQLColumns.attested)", id,
                     [
                         key, .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes),
-                        .text(attestation.systemVersion?.description), .bytes(attestation.tag),
-                    ] + values(of: attestation.phone) + [.integer(attestation.isKeyListed ? 1 : 0)]))
+                        .text(attestation.systemVersion?.description),
+                    ] + values(of: attestation.app) + [.bytes(attestation.tag)] + values(of: attestation.phone) + [
+                        .integer(attestation.attestedAt),
+                        .integer(attestation.isCertificateKeyAttested.map { $0 ? 1 : 0 }),
+                        .integer(attestation.isKeyListed ? 1 : 0),
+                    ]))
             for serial in attestation.phone?.serials ?? [] {
                 statements.append(insertion("attested_serial", "device, serial", id, [key, .text(serial)]))
             }

@@ -17,25 +17,33 @@ final class SharedRecords: Sendable {
         var isRevoked: Bool
         var window: CounterWindow
         var shown: ShownExtensions
-        var riskMetric: UInt32?
-        let systemVersion: SystemVersion?
+        /// Without the time of a binding, which the link of its key has.
+        var posture: Posture
+        /// The number of the posture and `isKeyListed`.
+        var postureGeneration: UInt32
         var isKeyListed: Bool
         /// The last day on which the device was noted as seen, in days since 1970; 0 for none.
         var seenDay: Int64 = 0
         /// The number of values that were spent here and whose outcome the store has not reported yet.
         var outstanding: Int
+
+        /// The part of the posture that assertions show.
+        var shownApp: ShownApp {
+            get { ShownApp(version: posture.app, distribution: posture.distribution) }
+            set { (posture.app, posture.distribution) = (newValue.version, newValue.distribution) }
+        }
     }
 
-    /// The parts of `DeviceIdentity` without text.
+    /// The parts of `DeviceIdentity` without text. The posture has the others.
     private struct SharedIdentity {
-        let platform: Platform
-        let environment: AttestationEnvironment
         let hardwareKey: KeyID
         let point: PublicPoint
     }
 
     private struct Link {
         let device: DeviceID
+        /// The time of the binding, in seconds since 1970-01-01T00:00:00Z. Nil if it is not known.
+        let boundAt: Int64?
         var isActive: Bool
     }
 
@@ -55,17 +63,21 @@ final class SharedRecords: Sendable {
     private let apps: AppNumbers
     /// The present day in days since 1970-01-01 UTC, as the store's thread sets it. Workers read no clock for it.
     private let today = Atomic<Int64>(0)
-    /// The devices that were seen today for the first time, and are not written yet.
-    private let seen = Mutex<[DeviceID]>([])
+    /// The devices that were seen today for the first time, or have shown another app, and are not written yet, oldest
+    /// first.
+    private let seen = Mutex<[SeenDevice]>([])
+    /// The number of the latest posture. All devices share the numbers, so that a record that was evicted has another
+    /// one when it is back.
+    private let generations = Atomic<UInt32>(0)
 
-    /// Limit of devices in `seen`. Others are noted with a later request.
+    /// Limit of entries in `seen`. Others are noted with a later request.
     private static let seenLimit = 65_536
     /// The time for which a key is remembered as unknown. A registration in this process removes it at once.
     private static let unknownLife = TimeSpan.seconds(1)
 
     /// Creates empty records.
     ///
-    /// - Parameter limit: The maximum number of devices, of keys and of barred keys. They take about 300, 60 and 60
+    /// - Parameter limit: The maximum number of devices, of keys and of barred keys. They take about 400, 70 and 60
     ///   bytes each.
     init(limit: Int, apps: AppNumbers) {
         let each = max(1, limit / Self.shards)
@@ -114,31 +126,71 @@ final class SharedRecords: Sendable {
 
     private func snapshot(_ link: Link, _ key: KeyID) -> DeviceSnapshot? {
         records[Self.shard(of: link.device)].withLock { records in
-            guard let slot = records.slot(of: link.device), let record = records.use(link.device) else { return nil }
-            return DeviceSnapshot(
-                id: link.device, binding: key, app: record.app, platform: record.identity.platform,
-                environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
-                point: record.identity.point,
-                standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
-                shown: record.shown, riskMetric: record.riskMetric, systemVersion: record.systemVersion,
-                isKeyListed: record.isKeyListed, slot: slot, seenDay: record.seenDay)
+            guard let slot = records.slot(of: link.device) else { return nil }
+            return records.update(link.device, hint: slot) { record in
+                DeviceSnapshot(
+                    id: link.device, binding: key, app: record.app, platform: record.posture.platform,
+                    environment: record.posture.environment, hardwareKey: record.identity.hardwareKey,
+                    point: record.identity.point,
+                    standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
+                    shown: record.shown, riskMetric: record.posture.risk, systemVersion: record.posture.system,
+                    isKeyListed: record.isKeyListed, postureGeneration: record.postureGeneration,
+                    boundAt: link.boundAt, slot: slot, seenDay: record.seenDay)
+            }
         }
+    }
+
+    /// Returns the present posture of a device, and its number.
+    ///
+    /// - Returns: nil if the device's record was evicted since the look-up.
+    func posture(of device: DeviceSnapshot) -> (posture: Posture, generation: UInt32)? {
+        let found = records[Self.shard(of: device.id)].withLock { records in
+            records.update(device.id, hint: device.slot) { (posture: $0.posture, generation: $0.postureGeneration) }
+        }
+        guard var found else { return nil }
+        found.posture.boundAt = device.boundAt
+        return found
     }
 
     /// Notes that an active device was seen, once a day.
     private func noteSeen(_ device: DeviceSnapshot) {
         let today = today.load(ordering: .relaxed)
-        guard device.seenDay != today, case .active = device.standing else { return }
-        let isNoted = seen.withLock { seen in
-            guard seen.count < Self.seenLimit else { return false }
-            seen.append(device.id)
-            return true
-        }
-        guard isNoted else { return }
+        guard device.seenDay != today, case .active = device.standing, take(SeenDevice(device.id)) else { return }
         records[Self.shard(of: device.id)].withLock { records in
             _ = records.update(device.id, hint: device.slot) { $0.seenDay = today }
         }
     }
+
+    /// Notes what a verified assertion shows of a device's app on Apple's systems.
+    ///
+    /// The record has it at once. The store writes it within seconds. An assertion that shows nothing changes nothing.
+    func note(_ app: ShownApp, of device: DeviceSnapshot) {
+        guard !app.isEmpty, device.platform != .android else { return }
+        let isNew = records[Self.shard(of: device.id)].withLock { records in
+            records.update(device.id, hint: device.slot) { $0.shownApp != app }
+        }
+        guard isNew == true, take(SeenDevice(device.id, app: app)) else { return }
+        let generation = nextGeneration()
+        records[Self.shard(of: device.id)].withLock { records in
+            _ = records.update(device.id, hint: device.slot) { record in
+                record.shownApp = app
+                record.postureGeneration = generation
+            }
+        }
+    }
+
+    /// Adds an entry to `seen`.
+    ///
+    /// - Returns: Whether there was room.
+    private func take(_ device: SeenDevice) -> Bool {
+        seen.withLock { seen in
+            guard seen.count < Self.seenLimit else { return false }
+            seen.append(device)
+            return true
+        }
+    }
+
+    private func nextGeneration() -> UInt32 { generations.wrappingAdd(1, ordering: .relaxed).newValue }
 
     /// Spends a value in the device's record. The record is kept until `complete`.
     ///
@@ -166,17 +218,17 @@ final class SharedRecords: Sendable {
     func begin(day: Int64) { today.store(day, ordering: .relaxed) }
 
     /// Takes devices that were seen and are not written yet, at most `limit`.
-    func takeSeen(_ limit: Int) -> [DeviceID] {
+    func takeSeen(_ limit: Int) -> [SeenDevice] {
         seen.withLock { seen in
-            let taken = Array(seen.suffix(limit))
-            seen.removeLast(taken.count)
+            let taken = Array(seen.prefix(limit))
+            seen.removeFirst(taken.count)
             return taken
         }
     }
 
     /// Returns devices that could not be written.
-    func giveBackSeen(_ devices: [DeviceID]) {
-        seen.withLock { $0 += devices.prefix(max(0, Self.seenLimit - $0.count)) }
+    func giveBackSeen(_ devices: [SeenDevice]) {
+        seen.withLock { $0.insert(contentsOf: devices.suffix(max(0, Self.seenLimit - $0.count)), at: 0) }
     }
 
     /// Records that the outcome of one accepted value is known.
@@ -196,17 +248,18 @@ final class SharedRecords: Sendable {
             // The existing record may hold values that are on their way to the store.
             if records.slot(of: found.id) != nil { return }
             let identity = SharedIdentity(
-                platform: found.identity.platform, environment: found.identity.environment,
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
-            let record = Record(
+            var record = Record(
                 app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, shown: found.shown,
-                riskMetric: found.riskMetric, systemVersion: found.systemVersion, isKeyListed: found.isKeyListed,
+                posture: found.posture, postureGeneration: nextGeneration(), isKeyListed: found.isKeyListed,
                 outstanding: 0)
+            record.posture.boundAt = nil
             records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
         keys[Self.shard(of: key)].withLock { keys in
             keys.unknown.remove(key)
-            keys.links.insert(key, Link(device: found.id, isActive: found.isBound))
+            keys.links.insert(
+                key, Link(device: found.id, boundAt: found.posture.boundAt, isActive: found.isBound))
             if found.isRevoked || !found.isBound {
                 keys.barred.insert(key, found.isRevoked ? .deviceRevoked : .bindingEnded)
             }
@@ -224,8 +277,10 @@ final class SharedRecords: Sendable {
                 record.isRevoked = now.isRevoked
                 // The record may have more extensions, from a request on its way to the store.
                 record.shown.formUnion(now.shown)
-                record.riskMetric = now.riskMetric
+                guard record.posture != now.posture || record.isKeyListed != now.isKeyListed else { return }
+                record.posture = now.posture
                 record.isKeyListed = now.isKeyListed
+                record.postureGeneration = nextGeneration()
             }
         }
         for (key, isActive) in now.bindings {

@@ -102,19 +102,20 @@ package struct DeviceUpdate {
     package let id: DeviceID
     package let isRevoked: Bool
     package let shown: ShownExtensions
-    package let riskMetric: UInt32?
+    /// Without the time of a binding.
+    package let posture: Posture
     /// Whether the device's keys rest on a listed certificate.
     package let isKeyListed: Bool
     package let bindings: [(key: KeyID, isActive: Bool)]
 
     package init(
-        id: DeviceID, isRevoked: Bool, shown: ShownExtensions, riskMetric: UInt32?, isKeyListed: Bool,
+        id: DeviceID, isRevoked: Bool, shown: ShownExtensions, posture: Posture, isKeyListed: Bool,
         bindings: [(key: KeyID, isActive: Bool)]
     ) {
         self.id = id
         self.isRevoked = isRevoked
         self.shown = shown
-        self.riskMetric = riskMetric
+        self.posture = posture
         self.isKeyListed = isKeyListed
         self.bindings = bindings
     }
@@ -124,7 +125,7 @@ extension DeviceUpdate {
     package init(_ details: DeviceDetails) {
         self.init(
             id: details.device.id, isRevoked: details.device.state == .revoked, shown: details.device.shown,
-            riskMetric: details.attestation?.riskMetric, isKeyListed: details.attestation?.isKeyListed ?? false,
+            posture: Posture(details), isKeyListed: details.attestation?.isKeyListed ?? false,
             bindings: details.bindings.map { ($0.key, $0.isActive) })
     }
 }
@@ -165,15 +166,14 @@ package struct FoundDevice {
     package let isBound: Bool
     package let window: CounterWindow
     package let shown: ShownExtensions
-    package var riskMetric: UInt32?
-    package var systemVersion: SystemVersion?
+    /// With the time of the binding of that key.
+    package var posture: Posture
     /// Whether the device's keys rest on a listed certificate.
     package var isKeyListed = false
 
     package init(
         id: DeviceID, identity: DeviceIdentity, isRevoked: Bool, isBound: Bool, window: CounterWindow,
-        shown: ShownExtensions, riskMetric: UInt32? = nil, systemVersion: SystemVersion? = nil,
-        isKeyListed: Bool = false
+        shown: ShownExtensions, posture: Posture, isKeyListed: Bool = false
     ) {
         self.id = id
         self.identity = identity
@@ -181,8 +181,7 @@ package struct FoundDevice {
         self.isBound = isBound
         self.window = window
         self.shown = shown
-        self.riskMetric = riskMetric
-        self.systemVersion = systemVersion
+        self.posture = posture
         self.isKeyListed = isKeyListed
     }
 }

@@ -1,15 +1,27 @@
 public import Vocabulary
 
-/// Devices that were seen on a day.
+/// A device that was seen.
+package struct SeenDevice: Equatable, Sendable {
+    package let id: DeviceID
+    /// What an assertion shows of its app. Nil unless that is news.
+    package let app: ShownApp?
+
+    package init(_ id: DeviceID, app: ShownApp? = nil) {
+        self.id = id
+        self.app = app
+    }
+}
+
+/// Devices that were seen on a day, in the order in which they were noted.
 public struct SeenDevices: Sendable {
-    package let devices: [DeviceID]
+    package let devices: [SeenDevice]
     /// The day, in days since 1970-01-01 UTC.
     package let day: Int64
 
     /// The maximum number of devices.
     package static let limit = 1_024
 
-    package init(_ devices: [DeviceID], day: Int64) {
+    package init(_ devices: [SeenDevice], day: Int64) {
         self.devices = devices
         self.day = day
     }

@@ -52,8 +52,7 @@ public enum InitializationRefusal: Equatable, Sendable, CaseIterable {
     case tooManyForDevelopment
 }
 
-/// The stored properties of the attestation that a device was registered with. `DeviceIdentity` has its app, platform
-/// and environment.
+/// The stored properties of a device's attestations. `DeviceIdentity` has its app, platform and environment.
 public struct AttestationRecord: Equatable, Sendable {
     /// The SHA-256 of the attestation object.
     public let digest: Fingerprint
@@ -63,13 +62,20 @@ public struct AttestationRecord: Equatable, Sendable {
     public let receipt: [UInt8]?
     /// The risk metric of the receipt. Nil if the receipt has none.
     public let riskMetric: UInt32?
-    /// The system version in the attestation. Nil if the attestation has none. It never changes.
+    /// The system version in the newest attestation. Nil if that has none.
     public let systemVersion: SystemVersion?
+    /// What the newest attestation or assertion shows of an app on Apple's systems.
+    public let app: ShownApp
     /// The name by which an Android app has its phone found at key bindings: 16 to 64 bytes, of one device only. Nil for
     /// others, which are found by their hardware key.
     public let tag: [UInt8]?
     /// What the newest attestation says of an Android phone. Nil for others.
     public let phone: AttestedPhone?
+    /// The time of the newest attestation, of a certificate's key, in seconds since 1970-01-01T00:00:00Z. Nil while
+    /// there is none but that of the registration.
+    public let attestedAt: Int64?
+    /// Whether the newest certificate's key of an Android phone is attested. Nil before the first, and for others.
+    public let isCertificateKeyAttested: Bool?
     /// Whether a certificate on which the phone's keys rest is listed as revoked.
     public let isKeyListed: Bool
 
@@ -83,7 +89,8 @@ public struct AttestationRecord: Equatable, Sendable {
     /// - Returns: nil if the receipt exceeds `receiptLimit`, or the tag is not of `tagLengths`.
     public init?(
         digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil,
-        systemVersion: SystemVersion? = nil, tag: [UInt8]? = nil, phone: AttestedPhone? = nil,
+        systemVersion: SystemVersion? = nil, app: ShownApp = ShownApp(), tag: [UInt8]? = nil,
+        phone: AttestedPhone? = nil, attestedAt: Int64? = nil, isCertificateKeyAttested: Bool? = nil,
         isKeyListed: Bool = false
     ) {
         if let receipt, receipt.count > Self.receiptLimit { return nil }
@@ -93,8 +100,11 @@ public struct AttestationRecord: Equatable, Sendable {
         self.receipt = receipt
         self.riskMetric = riskMetric
         self.systemVersion = systemVersion
+        self.app = app
         self.tag = tag
         self.phone = phone
+        self.attestedAt = attestedAt
+        self.isCertificateKeyAttested = isCertificateKeyAttested
         self.isKeyListed = isKeyListed
     }
 }
@@ -142,14 +152,19 @@ public struct BindingRequest: Sendable {
     public let serial: CertificateSerial
     /// The end of that certificate's validity, in seconds since 1970-01-01T00:00:00Z.
     public let notAfter: Int64
-    /// What the attestation of an Android phone's mTLS key says. It replaces what is stored, except the serial numbers,
-    /// which it adds to. Nil if the key is not attested.
+    /// What the attestation of an Android phone's mTLS key says, or Google Play. It replaces what is stored, except the
+    /// serial numbers, which it adds to. Nil if there is neither.
     public let phone: AttestedPhone?
+    /// Whether an Android phone's mTLS key is attested. Nil for others.
+    public let keyAttestation: CertificateKeyAttestation?
+    /// What the assertion shows of an app on Apple's systems. It replaces what is stored, if it shows anything.
+    public let app: ShownApp
 
     public init(
         hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32,
         shown: ShownExtensions, mode: CounterMode, admission: AdmissionGrant, overlap: Int64, serial: CertificateSerial,
-        notAfter: Int64, phone: AttestedPhone? = nil
+        notAfter: Int64, phone: AttestedPhone? = nil, keyAttestation: CertificateKeyAttestation? = nil,
+        app: ShownApp = ShownApp()
     ) {
         self.hardwareKey = hardwareKey
         self.key = key
@@ -163,6 +178,8 @@ public struct BindingRequest: Sendable {
         self.serial = serial
         self.notAfter = notAfter
         self.phone = phone
+        self.keyAttestation = keyAttestation
+        self.app = app
     }
 
     /// The maximum number of keys that a device may bind in its life. One key a month lasts 21 years.
@@ -170,6 +187,15 @@ public struct BindingRequest: Sendable {
     /// Rows of bindings are never deleted, and each look-up of a device reads them all. The limit bounds the cost of a
     /// look-up.
     static let keyLimit = 256
+}
+
+/// Whether the mTLS key of an Android phone is attested.
+public enum CertificateKeyAttestation: Equatable, Sendable {
+    case missing
+    /// It is the hardware key, which was attested at the registration.
+    case earlier
+    /// By a new attestation, which states this system version.
+    case new(SystemVersion?)
 }
 
 /// The admission of a pending device. A token is checked whenever one is presented, for active devices too.

@@ -51,6 +51,55 @@ public struct Posture: Equatable, Sendable {
     }
 }
 
+extension Posture {
+    /// Creates the posture of a device.
+    ///
+    /// - Parameter key: The mTLS key whose binding is meant. Nil for none.
+    public init(_ details: DeviceDetails, binding key: KeyID? = nil) {
+        self.init(
+            details.device, details.attestation,
+            boundAt: details.bindings.first { $0.key == key }?.createdAt)
+    }
+
+    package init(_ device: Device, _ attestation: AttestationRecord?, boundAt: Int64? = nil) {
+        let (identity, phone) = (device.identity, attestation?.phone)
+        self.init(
+            platform: identity.platform, environment: identity.environment, enrolledAt: device.registeredAt,
+            admission: AdmissionKind(device, isAttested: attestation != nil))
+        self.boundAt = boundAt
+        guard let attestation else { return }
+        system = attestation.systemVersion
+        app = phone.map { AppVersion(code: $0.appVersion) } ?? attestation.app.version
+        distribution = attestation.app.distribution
+        keyProtection = phone.map { KeyProtection($0.securityLevel) } ?? KeyProtection(of: identity.platform)
+        isCertificateKeyAttested = attestation.isCertificateKeyAttested
+        boot = phone?.bootState
+        isBootloaderLocked = phone?.isLocked
+        patchLevel = phone?.patchLevel
+        vendorPatchLevel = phone?.vendorPatchLevel
+        bootPatchLevel = phone?.bootPatchLevel
+        risk = attestation.riskMetric
+        integrity = phone?.integrity.map { IntegrityLevels(verdicts: $0.devices) }
+        integrityAt = phone?.integrity?.requestedAt
+        attestedAt = attestation.attestedAt ?? device.registeredAt
+    }
+}
+
+/// What an attestation or assertion shows of an app on Apple's systems, since iOS 27 and macOS 27.
+public struct ShownApp: Equatable, Sendable {
+    /// Nil if the bundle version is not shown, or has another form.
+    public var version: AppVersion?
+    /// The number of `apple_validation_category_01`. Nil if it is not shown, or above 255.
+    public var distribution: UInt8?
+
+    public init(version: AppVersion? = nil, distribution: UInt8? = nil) {
+        self.version = version
+        self.distribution = distribution
+    }
+
+    var isEmpty: Bool { self == ShownApp() }
+}
+
 /// Where a device keeps its hardware key.
 public enum KeyProtection: String, CaseIterable, Sendable {
     case secureEnclave = "secure-enclave"
@@ -58,6 +107,22 @@ public enum KeyProtection: String, CaseIterable, Sendable {
     case trustedEnvironment = "tee"
     /// A secure element of its own.
     case strongBox = "strongbox"
+
+    init(_ level: AttestedPhone.SecurityLevel) {
+        self =
+            switch level {
+            case .trustedEnvironment: .trustedEnvironment
+            case .strongBox: .strongBox
+            }
+    }
+
+    /// Creates the protection of keys that Apple attests.
+    ///
+    /// - Returns: nil for Android, which states it.
+    init?(of platform: Platform) {
+        guard platform != .android else { return nil }
+        self = .secureEnclave
+    }
 }
 
 /// How a device was admitted.
@@ -70,6 +135,16 @@ public enum AdmissionKind: String, CaseIterable, Sendable {
     case approval
     /// An operator registered it, without an attestation.
     case `operator`
+
+    init(_ device: Device, isAttested: Bool) {
+        if device.approvedAt != nil {
+            self = .approval
+        } else if device.subject != nil {
+            self = .token
+        } else {
+            self = isAttested ? .open : .operator
+        }
+    }
 }
 
 /// The verdicts of Google Play on a phone.
@@ -144,6 +219,16 @@ public struct AppVersion: Hashable, Comparable, Sendable {
     public init?(bundleVersion text: String) {
         let bytes = Array(text.utf8)
         self.init(bundleVersion: bytes.span)
+    }
+
+    /// Parses the text of a version.
+    init?(_ text: String, on platform: Platform) {
+        if platform == .android {
+            guard let code = Int64(text) else { return nil }
+            self.init(code: code)
+        } else {
+            self.init(bundleVersion: text)
+        }
     }
 
     public static func < (left: AppVersion, right: AppVersion) -> Bool { left.packed < right.packed }

@@ -139,6 +139,13 @@ final class AskedStore {
 
     struct OtherReply: Error {}
 
+    /// Returns a device's posture in its last announcement. Nil without one.
+    func announcedPosture(_ number: Int64) -> Posture? {
+        changes.compactMap { change in
+            if case .device(let update) = change, update.id.number == number { update.posture } else { nil }
+        }.last
+    }
+
     /// Returns whether a device's key is listed in its last announcement. Nil without one.
     func announced(_ number: Int64) -> Bool? {
         changes.compactMap { change in
@@ -169,12 +176,13 @@ final class AskedStore {
     func keyBinding(
         _ number: Int, key: Int, nonce: Int, counter: UInt32, showing shown: ShownExtensions = [],
         mode: CounterMode = .strict, admission: AdmissionGrant = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
-        serial: CertificateSerial? = nil, notAfter: Int64 = 50_000, phone: AttestedPhone? = nil
+        serial: CertificateSerial? = nil, notAfter: Int64 = 50_000, phone: AttestedPhone? = nil,
+        keyAttestation: CertificateKeyAttestation? = nil, app: ShownApp = ShownApp()
     ) -> BindingRequest {
         BindingRequest(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
             epoch: epoch ?? identity.epoch, counter: counter, shown: shown, mode: mode, admission: admission,
             overlap: overlap, serial: serial ?? Fixture.randomSerial(), notAfter: notAfter,
-            phone: phone)
+            phone: phone, keyAttestation: keyAttestation, app: app)
     }
 }

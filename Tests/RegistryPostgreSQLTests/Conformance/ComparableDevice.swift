@@ -16,6 +16,9 @@ struct ComparableDevice: Equatable {
     let receipt: [UInt8]?
     let risk: UInt32?
     let systemVersion: SystemVersion?
+    let app: ShownApp?
+    let attestedAt: Int64?
+    let isCertificateKeyAttested: Bool?
     let refresh: ReceiptRefresh?
 }
 
@@ -29,7 +32,9 @@ extension DeviceDetails {
                 ExportedBinding(key: $0.key, createdAt: $0.createdAt, endsAt: $0.endsAt, endedAt: $0.endedAt)
             },
             digest: attestation?.digest, certificateKey: attestation?.certificateKey, receipt: attestation?.receipt,
-            risk: attestation?.riskMetric, systemVersion: attestation?.systemVersion, refresh: refresh)
+            risk: attestation?.riskMetric, systemVersion: attestation?.systemVersion, app: attestation?.app,
+            attestedAt: attestation?.attestedAt, isCertificateKeyAttested: attestation?.isCertificateKeyAttested,
+            refresh: refresh)
     }
 }
 
@@ -40,6 +45,7 @@ extension ExportedDevice {
             times: [registeredAt, approvedAt, revokedAt], highest: window.highest, subject: subject, shown: shown,
             bindings: bindings, digest: attestation?.digest, certificateKey: attestation?.certificateKey,
             receipt: receipt?.content, risk: receipt?.riskMetric,
-            systemVersion: attestation?.systemVersion, refresh: receipt?.refresh)
+            systemVersion: attestation?.systemVersion, app: attestation?.app, attestedAt: attestation?.attestedAt,
+            isCertificateKeyAttested: attestation?.isCertificateKeyAttested, refresh: receipt?.refresh)
     }
 }

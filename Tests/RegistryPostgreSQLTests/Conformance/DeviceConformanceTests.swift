@@ -36,8 +36,9 @@ struct DeviceConformanceTests {
         #expect(found.isBound)
         #expect(!found.isRevoked)
         #expect(found.window == CounterWindow())
-        #expect(found.riskMetric == nil)
-        #expect(found.systemVersion == nil)
+        var posture = Posture(platform: Fixture.identity(1).platform, enrolledAt: 77)
+        posture.boundAt = 77
+        #expect(found.posture == posture)
         #expect(try store.find(2) == nil)
     }
 
@@ -253,9 +254,12 @@ struct DeviceConformanceTests {
         #expect(numbers(try find { $0.app = AppID("ZZZZZZZZZZ.none") }).isEmpty)
         #expect(numbers(try find { $0.subject = Fixture.fingerprint(1, kind: 77) }).isEmpty)
         // A later day stays, and a device may be noted twice.
-        #expect(try store.perform(.noteSeen(SeenDevices([ids[0], ids[1], ids[0]], day: 20_000))) == .noted)
-        #expect(try store.perform(.noteSeen(SeenDevices([ids[1], ids[2]], day: 20_002))) == .noted)
-        #expect(try store.perform(.noteSeen(SeenDevices([ids[2]], day: 20_001))) == .noted)
+        #expect(
+            try store.perform(.noteSeen(SeenDevices([ids[0], ids[1], ids[0]].map { SeenDevice($0) }, day: 20_000)))
+                == .noted)
+        #expect(
+            try store.perform(.noteSeen(SeenDevices([ids[1], ids[2]].map { SeenDevice($0) }, day: 20_002))) == .noted)
+        #expect(try store.perform(.noteSeen(SeenDevices([ids[2]].map { SeenDevice($0) }, day: 20_001))) == .noted)
         #expect(try store.perform(.noteSeen(SeenDevices([], day: 20_001))) == .noted)
         #expect(try ids.map { try shown($0).lastSeen } == [20_000, 20_002, 20_002, nil, nil, nil])
         #expect(numbers(try find { $0.seenSince = 20_001 }) == [ids[1], ids[2]])

@@ -354,13 +354,13 @@ struct EnrolmentConformanceTests {
                 #expect(try store.initialize(store.initialization(number)).refusal == nil)
                 #expect(
                     try store.bind(store.keyBinding(number, key: number, nonce: number, counter: 1)).kind == .first)
-                #expect(try store.find(number)?.systemVersion == Fixture.attestation(number).systemVersion)
+                #expect(try store.find(number)?.posture.system == Fixture.attestation(number).systemVersion)
             }
         }
         let store = try AskedStore(place)
-        #expect(try store.find(4)?.systemVersion == SystemVersion("17.4"))
-        #expect(try store.find(5)?.systemVersion == nil)
-        #expect(try store.find(6)?.systemVersion == SystemVersion("17.6"))
+        #expect(try store.find(4)?.posture.system == SystemVersion("17.4"))
+        #expect(try store.find(5)?.posture.system == nil)
+        #expect(try store.find(6)?.posture.system == SystemVersion("17.6"))
         let details = try store.details(.show(.hardwareKey(Fixture.hardwareKey(6))))
         #expect(details.attestation == Fixture.attestation(6))
     }

@@ -49,12 +49,12 @@ struct ExportLineTests {
                 {"key":"\(Fixture.bindingKey(2))","created_at":8}],\
                 "attestation":{"digest":"\(hex(Fixture.fingerprint(2, kind: 6).bytes))",\
                 "certificate_key":"\(Fixture.bindingKey(1))","os_version":"17.4.1",\
-                "tag":"\(hex(Fixture.tag(1)))",\
+                "bundle_version":"4.10","validation_category":4,"tag":"\(hex(Fixture.tag(1)))",\
                 "phone":{"security_level":"tee","boot_state":"verified","bootloader_locked":1,\
                 "boot_key":"\(String(repeating: "07", count: 32))","patch_level":202601,\
                 "vendor_patch_level":20260105,"app_version":1,\
                 "integrity":"MEETS_BASIC_INTEGRITY MEETS_DEVICE_INTEGRITY","integrity_at":1001,\
-                "serials":[{"serial":"1f"},{"serial":"abc1"}]},"key_listed":1},\
+                "serials":[{"serial":"1f"},{"serial":"abc1"}]},"attested_at":8,"certificate_key_attested":0,"key_listed":1},\
                 "receipt":{"content":"007fff","risk_metric":12,"created_at":9,"next_at":10,"asked_at":11,\
                 "outcome":"unchanged","failures":2}}}
                 """)
@@ -92,6 +92,28 @@ struct ExportLineTests {
                 reason(line.replacingOccurrences(of: "17.4.1", with: other)) == "'os_version' has an unknown value",
                 "\(other)")
         }
+    }
+
+    @Test("of programs that kept less of an attestation are read, and a bundle version has one spelling")
+    func posture() throws {
+        let line = text(ExportSample.fullDevice)
+        let members = [
+            #","bundle_version":"4.10""#, #","validation_category":4"#, #","attested_at":8"#,
+            #","certificate_key_attested":0"#,
+        ]
+        let earlier = members.reduce(line) { $0.replacingOccurrences(of: $1, with: "") }
+        guard case .device(let device) = try decode(earlier), let attestation = device.attestation else {
+            Issue.record("not a device")
+            return
+        }
+        #expect(attestation.app == ShownApp() && attestation.isCertificateKeyAttested == nil)
+        #expect(attestation.attestedAt == nil && attestation.phone == Fixture.phone(1))
+        for other in ["4.10.0", "04.10", "4.10.1.1", "4.65536", "", "x"] {
+            #expect(
+                reason(line.replacingOccurrences(of: #""4.10""#, with: "\"\(other)\""))
+                    == "'bundle_version' has an unknown value", "\(other)")
+        }
+        #expect(reason(line.replacingOccurrences(of: #"category":4"#, with: #"category":256"#)) != nil)
     }
 
     @Test("every line is JSON")
