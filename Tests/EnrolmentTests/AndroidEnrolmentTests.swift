@@ -31,6 +31,7 @@ struct AndroidEnrolmentTests {
         let device = try phone.device()
         #expect(device.device.state == .active)
         #expect(device.device.highestCounter == 7)
+        #expect(device.attestation?.isCertificateKeyAttested == false && device.attestation?.attestedAt == nil)
         #expect(phone.service.metrics.attestationsVerified == 1)
         #expect(phone.service.decisions.count == 2)
     }
@@ -49,6 +50,9 @@ struct AndroidEnrolmentTests {
             #expect(answer.status == (form == .dsr ? 403 : 200))
             if form == .dsr {
                 #expect(try phone.bind(try phone.draft(counter: 1, newKey: phone.hardwareKey)).status == 200)
+                // It is the hardware key, which was attested once.
+                let attestation = try phone.device().attestation
+                #expect(attestation?.isCertificateKeyAttested == true && attestation?.attestedAt == nil)
             }
         }
     }
@@ -182,6 +186,10 @@ struct AndroidEnrolmentTests {
         #expect(try phone.bind(try phone.draft(counter: 2, nonce: next, attestedWith: next)).status == 200)
         let attested = try #require(try phone.device().attestation?.phone)
         #expect(attested.patchLevel == 202_611)
+        let details = try phone.device()
+        #expect(details.attestation?.isCertificateKeyAttested == true)
+        #expect(details.attestation?.attestedAt == details.bindings.last?.createdAt)
+        #expect(details.attestation?.systemVersion == SystemVersion("16"))
         #expect(Set(attested.serials).isSuperset(of: serials))
         #expect(try phone.bind(try phone.draft(counter: 3)).status == 400)
     }

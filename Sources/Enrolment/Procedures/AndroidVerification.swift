@@ -30,10 +30,9 @@ struct AndroidVerification {
         let verdict = try verdict(
             of: request.playIntegrityToken, isDemanded: true, request.nonce, request.tag, now: now)
         let digest = try library.digest(of: Array(evidence.certificates.joined()))
-        let version = verified.description.hardwareEnforced.number(.osVersion)
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: isCertificateKey ? verified.keyID : nil,
-            systemVersion: version.flatMap(SystemVersion.init(android:)), tag: tag,
+            systemVersion: SystemVersion(verified), tag: tag,
             phone: try phone(verified).with(verdict))
         guard let record, let point = PublicPoint(verified.publicKey) else {
             preconditionFailure("a verified key is an uncompressed point, and the tag was checked")
@@ -82,9 +81,13 @@ struct AndroidVerification {
         let serials = (details.attestation?.phone?.serials ?? []).compactMap(AttestationSerial.init(hexadecimal:))
         if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
         let known = details.attestation?.phone
+        let isHardwareKey = binding.keyID == details.device.identity.hardwareKey
+        var keyAttestation = isHardwareKey ? CertificateKeyAttestation.earlier : .missing
         var phone: AttestedPhone?
         if let chain {
-            phone = try attested(binding, by: chain, status, now: now).with(known?.integrity)
+            let verified = try attested(binding, by: chain, status, now: now)
+            keyAttestation = .new(SystemVersion(verified))
+            phone = try self.phone(verified).with(known?.integrity)
             // Such a chain says where the certificate's key lives. The hardware key stays where it was made.
             if let level = known?.securityLevel {
                 try judge(level)
@@ -92,7 +95,7 @@ struct AndroidVerification {
             }
         } else {
             // In the form `dsr` the attested hardware key is also the certificate's.
-            guard !attestsCertificateKey || binding.keyID == details.device.identity.hardwareKey else {
+            guard !attestsCertificateKey || isHardwareKey else {
                 throw .memberMissing(.mtlsKeyAttestation)
             }
             try judge(known)
@@ -101,18 +104,18 @@ struct AndroidVerification {
         let verdict = try verdict(
             of: binding.playIntegrityToken, isDemanded: isDemanded, binding.nonce, binding.tag, now: now)
         if let verdict { phone = (phone ?? known)?.with(verdict) }
-        return VerifiedBinding(counter: counter, shown: [], phone: phone)
+        return VerifiedBinding(counter: counter, shown: [], phone: phone, keyAttestation: keyAttestation)
     }
 
     /// Verifies the attestation of the certificate's key.
     private func attested(
         _ binding: KeyBinding, by chain: [[UInt8]], _ status: KeyStatus, now: Int64
-    ) throws(EnrolmentFault) -> AttestedPhone {
+    ) throws(EnrolmentFault) -> VerifiedKeyAttestation {
         let hash = try library.digest(of: binding.nonce.text, binding.tag)
         let evidence = KeyAttestationEvidence(certificates: chain, clientDataHash: hash.bytes)
         let verified = try verify(evidence, status, now: now)
         guard verified.publicKey == binding.point else { throw .certificateKeyMismatch }
-        return try phone(verified)
+        return verified
     }
 
     /// Verifies the token of Google Play.
@@ -242,8 +245,11 @@ extension AttestedPhone.BootState {
 
 extension SystemVersion {
     /// Converts KeyMint's number, such as 140000 for version 14.
-    fileprivate init?(android number: UInt64) {
-        guard number > 0, number < 10_000_000 else { return nil }
+    ///
+    /// - Returns: nil for an attestation without a version.
+    fileprivate init?(_ verified: VerifiedKeyAttestation) {
+        guard let number = verified.description.hardwareEnforced.number(.osVersion), number > 0, number < 10_000_000
+        else { return nil }
         self.init("\(number / 10_000).\(number / 100 % 100).\(number % 100)")
     }
 }

@@ -85,7 +85,9 @@ struct AppleVerification {
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: certificateKey, receipt: receipt,
             riskMetric: verified.receipt?.fields.riskMetric,
-            systemVersion: verified.system.version.flatMap(SystemVersion.init))
+            systemVersion: verified.system.version.flatMap(SystemVersion.init),
+            app: ShownApp(
+                version: verified.bundleVersion.flatMap { AppVersion(bundleVersion: $0) }, verified.validationCategory))
         guard let record else { throw .attestation(.tooLong) }
         return record
     }
@@ -110,7 +112,12 @@ struct AppleVerification {
             throw .extensions(error)
         }
         try judge(details.attestation, app)
-        return VerifiedBinding(counter: verified.counter, shown: verified.extensions.shown, phone: nil)
+        let version = verified.extensions.bundleVersion.flatMap {
+            AppVersion(bundleVersion: assertion.span.extracting($0))
+        }
+        return VerifiedBinding(
+            counter: verified.counter, shown: verified.extensions.shown,
+            app: ShownApp(version: version, verified.extensions.validationCategory))
     }
 
     private func judge(_ attestation: AttestationRecord?, _ app: AttestedApp) throws(EnrolmentFault) {
@@ -121,6 +128,12 @@ struct AppleVerification {
         if let minimum = app.extensions.minimumSystem, minimum.refusal(of: attestation?.systemVersion) != nil {
             throw .systemOutdated
         }
+    }
+}
+
+extension ShownApp {
+    fileprivate init(version: AppVersion?, _ category: ValidationCategory?) {
+        self.init(version: version, distribution: category.flatMap { UInt8(exactly: $0.rawValue) })
     }
 }
 

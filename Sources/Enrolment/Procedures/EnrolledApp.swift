@@ -25,8 +25,12 @@ struct AttestedInstance {
 struct VerifiedBinding {
     let counter: UInt32
     let shown: ShownExtensions
-    /// What the attestation of the certificate's key says. Nil if there is none.
-    let phone: AttestedPhone?
+    /// What the attestation of the certificate's key says, or Google Play. Nil if there is neither.
+    var phone: AttestedPhone?
+    /// Whether an Android phone's certificate key is attested. Nil for others.
+    var keyAttestation: CertificateKeyAttestation?
+    /// What an assertion shows of the app.
+    var app = ShownApp()
 }
 
 /// The apps of one generation.

@@ -160,7 +160,8 @@ extension EnrolmentRules {
             hardwareKey: device.identity.hardwareKey, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
             counter: verified.counter, shown: verified.shown, mode: app.settings.counters,
             admission: try admission(of: shown.binding), overlap: overlap, serial: planned.serial,
-            notAfter: planned.notAfter, phone: verified.phone)
+            notAfter: planned.notAfter, phone: verified.phone, keyAttestation: verified.keyAttestation,
+            app: verified.app)
     }
 
     /// Chooses the serial number and expiry of a certificate.
