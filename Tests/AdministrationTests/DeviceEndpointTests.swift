@@ -200,7 +200,8 @@ struct DeviceEndpointTests {
             #"^\{"app_id":"[^"]+","approved_at":null,"bindings":\[\{"created_at":"[0-9T:-]+Z","ended_at":null,"#
             + #""ends_at":null,"key_id":"[^"]{44}"\}\],"#
             + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","last_seen":null,"os_version":null,"phone":null,"#
-            + #""platform":"ios","receipt":null,"#
+            + #""platform":"ios","posture":\{"admission":"operator","bound_at":"[0-9T:-]+Z","enrolled_at":"[0-9T:-]+Z","#
+            + #""environment":"production","platform":"ios"\},"receipt":null,"#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
             + #""shown_extensions":\[\],"#
             + #""state":"active","subject":null\}$"#

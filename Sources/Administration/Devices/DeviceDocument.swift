@@ -3,7 +3,7 @@ internal import Registry
 internal import Vocabulary
 
 /// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`,
-/// `os_version` and `phone`.
+/// `os_version`, `phone` and `posture`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -36,9 +36,11 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let systemVersion: String?
     /// What an Android phone has attested. Null for others. Absent in pages.
     public let phone: PhoneDocument?
+    /// What policies see of the device. Absent in pages, and from earlier gateways.
+    public let posture: PostureDocument?
 
     private enum CodingKeys: String, CodingKey {
-        case device, platform, environment, state, counter, subject, bindings, receipt, phone
+        case device, platform, environment, state, counter, subject, bindings, receipt, phone, posture
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
@@ -51,7 +53,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
 
     init(
         _ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil,
-        systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil
+        systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil, posture: PostureDocument? = nil
     ) {
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
@@ -70,6 +72,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         self.receipt = receipt
         self.systemVersion = systemVersion?.description
         self.phone = phone
+        self.posture = posture
     }
 
     init(_ details: DeviceDetails) {
@@ -77,7 +80,8 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             details.device, bindings: details.bindings,
             receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) },
             systemVersion: details.attestation?.systemVersion,
-            phone: details.attestation.flatMap { PhoneDocument($0) })
+            phone: details.attestation.flatMap { PhoneDocument($0) },
+            posture: PostureDocument(Posture(details, binding: details.bindings.last { $0.isActive }?.key)))
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -102,6 +106,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             try members.encode(systemVersion, forKey: .systemVersion)
             try members.encode(phone, forKey: .phone)
         }
+        try members.encodeIfPresent(posture, forKey: .posture)
     }
 
     /// Returns the difference between device and registration, or nil. Later revocation is ignored.
@@ -251,22 +256,14 @@ public struct PhoneDocument: Codable, Equatable, Sendable {
         bootState = phone.bootState.rawValue
         isBootloaderLocked = phone.isLocked
         bootKey = Hexadecimal.encode(phone.bootKey)
-        patchLevel = phone.patchLevel.map(Self.date)
-        vendorPatchLevel = phone.vendorPatchLevel.map(Self.date)
-        bootPatchLevel = phone.bootPatchLevel.map(Self.date)
+        patchLevel = phone.patchLevel.map(Posture.date(ofPatchLevel:))
+        vendorPatchLevel = phone.vendorPatchLevel.map(Posture.date(ofPatchLevel:))
+        bootPatchLevel = phone.bootPatchLevel.map(Posture.date(ofPatchLevel:))
         appVersion = phone.appVersion
         integrity = phone.integrity?.devices
         integrityAt = phone.integrity.map { InternetTime.text(of: $0.requestedAt) }
         serials = phone.serials
         isKeyListed = attestation.isKeyListed
-    }
-
-    /// Returns a patch level with hyphens: year and month, and the day if there is one.
-    private static func date(_ level: UInt32) -> String {
-        let digits = "\(level)"
-        guard digits.count == 6 || digits.count == 8 else { return digits }
-        let day = digits.count == 8 ? "-\(digits.suffix(2))" : ""
-        return "\(digits.prefix(4))-\(digits.dropFirst(4).prefix(2))\(day)"
     }
 
     public func encode(to encoder: any Encoder) throws {

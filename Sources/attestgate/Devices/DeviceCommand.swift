@@ -217,6 +217,7 @@ enum DeviceListing {
         if let shown = device.shownExtensions, !shown.isEmpty { rows.append(["shows", shown.joined(separator: ", ")]) }
         if let version = device.systemVersion { rows.append(["system version", version]) }
         if let phone = device.phone { rows += Self.rows(of: phone) }
+        if let posture = device.posture { rows += Self.rows(of: posture, isPhoneShown: device.phone != nil) }
         if let subject = device.subject { rows.append(["subject", subject]) }
         if let receipt = device.receipt {
             rows.append(["risk metric", receipt.riskMetric.map { "\($0)" } ?? "unknown"])
@@ -234,6 +235,16 @@ enum DeviceListing {
 }
 
 extension DeviceListing {
+    /// Returns the facts that other rows do not have.
+    private static func rows(of posture: PostureDocument, isPhoneShown: Bool) -> [[String]] {
+        let names: [PostureFactName] =
+            (isPhoneShown ? [] : [.appVersion, .distribution, .keyProtection])
+            + [.certificateKeyAttested, .attestedAt, .admission]
+        return names.compactMap { name in
+            posture.text(of: name).map { [name.rawValue.replacing("_", with: " "), $0] }
+        }
+    }
+
     private static func rows(of phone: PhoneDocument) -> [[String]] {
         let patches = [
             phone.patchLevel.map { "system \($0)" }, phone.vendorPatchLevel.map { "vendor \($0)" },

@@ -46,6 +46,14 @@ def test_a_phone_from_nothing_to_its_revocation(pki, shared_upstream, tmp_path):
         device = json.loads(service.gateway.device_command("show", "--json", str(phone.number)))
         assert len(device["bindings"]) == 2 and device["state"] == "active"
         assert device["phone"]["security_level"] == "tee" and device["phone"]["key_listed"] is False
+        bound = device["bindings"][-1]["created_at"]
+        assert device["posture"] == {
+            "platform": "android", "environment": device["environment"], "os_version": device["os_version"],
+            "patch_level": device["phone"]["patch_level"], "vendor_patch_level": device["phone"]["vendor_patch_level"],
+            "boot_patch_level": device["phone"]["boot_patch_level"],
+            "app_version": str(device["phone"]["app_version"]), "key_protection": "tee",
+            "certificate_key_attested": True, "boot": "verified", "bootloader_locked": True, "admission": "open",
+            "enrolled_at": device["registered_at"], "attested_at": bound, "bound_at": bound}
 
         fresh = tmp_path / "fresh.json"
         fresh.write_bytes(listing(*OTHERS, device["phone"]["serials"][0]))

@@ -73,6 +73,31 @@ def test_a_phone_that_enrolled_with_extensions_is_refused_without_them(enrolling
 
 
 @only("ios")
+def test_an_iphone_shows_the_app_of_its_newest_attestation_or_assertion(enrolling):
+    phone = enrolling.phone("posture")
+    phone.enrol("--form", "ios-27")
+    shown = phone.shown
+    bound = shown["bindings"][0]["created_at"]
+    posture = {
+        "platform": "ios", "environment": shown["environment"], "os_version": "27.0", "app_version": "1",
+        "distribution": "app-store", "key_protection": "secure-enclave", "admission": "open",
+        "enrolled_at": shown["registered_at"], "attested_at": shown["registered_at"], "bound_at": bound}
+    risk = {} if shown["receipt"] is None else {"risk": shown["receipt"]["risk_metric"]}
+    assert shown["posture"] == posture | {name: value for name, value in risk.items() if value is not None}
+    older = enrolling.phone("posture-ios-14")
+    older.enrol("--form", "ios-14")
+    assert not {"os_version", "app_version", "distribution"} & set(older.shown["posture"])
+    # Its system is updated, and with it what it shows.
+    older.enrol("--rotate", "--form", "ios-27")
+    posture = older.shown["posture"]
+    assert (posture["app_version"], posture["distribution"]) == ("1", "app-store")
+    assert posture["bound_at"] == older.shown["bindings"][-1]["created_at"]
+    text = older.printed()
+    for row in ["app version +1", "distribution +app-store", "key protection +secure-enclave", "admission +open"]:
+        assert re.search(f"^{row}$", text, re.MULTILINE), text
+
+
+@only("ios")
 def test_a_phone_whose_system_is_updated_must_keep_showing_its_extensions(enrolling):
     phone = enrolling.phone("updated")
     phone.enrol("--form", "ios-14")

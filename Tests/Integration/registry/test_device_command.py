@@ -28,7 +28,9 @@ administration:
 """
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
-    "last_seen", "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone"}
+    "last_seen", "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone",
+    "posture"}
+DETAILS = ("bindings", "receipt", "os_version", "phone", "posture")
 SPKI_LENGTH = 91
 
 
@@ -98,8 +100,11 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", added["registered_at"])
     assert added["bindings"] == [
         {"key_id": certificate.id, "created_at": added["registered_at"], "ended_at": None, "ends_at": None}]
+    assert added["posture"] == {
+        "platform": "ios", "environment": "development", "admission": "operator", "enrolled_at": added["registered_at"],
+        "bound_at": added["registered_at"]}, "nothing attested it"
     assert device("show", "1") == added
-    listed = {name: value for name, value in added.items() if name not in ("bindings", "receipt", "os_version", "phone")}
+    listed = {name: value for name, value in added.items() if name not in DETAILS}
     assert device("list") == {"devices": [listed], "next": None}
     revoked = device("revoke", hardware.id)
     assert revoked["state"] == "revoked" and revoked["revoked_at"]

@@ -88,8 +88,15 @@ class Phone:
             "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
             f"localhost:{port}:127.0.0.1", f"https://localhost:{port}/records/1", status=56).stderr
 
+    def printed(self, *options):
+        """What `device show` prints."""
+        key_id = json.loads((self.directory / "enrolment").read_text())["hardware_key"]
+        return self.service.gateway.device_command("show", *options, base64.b64decode(key_id).hex())
+
+    @property
+    def shown(self):
+        return json.loads(self.printed("--json"))
+
     @property
     def number(self):
-        key_id = json.loads((self.directory / "enrolment").read_text())["hardware_key"]
-        printed = self.service.gateway.device_command("show", "--json", base64.b64decode(key_id).hex())
-        return json.loads(printed)["device"]
+        return self.shown["device"]

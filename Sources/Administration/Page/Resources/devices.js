@@ -150,6 +150,8 @@ async function change(device, verb) {
   }
 }
 
+const attested = isAttested => isAttested === undefined ? undefined : isAttested ? "attested" : "not attested"
+
 export async function show(number) {
   let device
   try { device = await askJSON(`/devices/${Number(number)}`) } catch (fault) { return failed(fault) }
@@ -164,11 +166,15 @@ export async function show(number) {
     ["Revoked", device.revoked_at && moment(device.revoked_at)], ["Highest counter", String(device.counter)],
     ["Certificate keys", bindings.length ? element("div", {}, ...bindings) : "none"],
     ["System version", device.os_version],
-    ["Key protection", device.phone?.security_level],
-    ["Boot state", device.phone?.boot_state],
-    ["Patch level", device.phone?.patch_level],
-    ["App version", device.phone?.app_version],
-    ["Play Integrity", device.phone?.integrity?.join(", ")],
+    ["Key protection", device.posture?.key_protection],
+    ["Certificate key", attested(device.posture?.certificate_key_attested)],
+    ["Boot state", device.posture?.boot],
+    ["Patch level", device.posture?.patch_level],
+    ["App version", device.posture?.app_version],
+    ["Distribution", device.posture?.distribution],
+    ["Play Integrity", device.posture?.play_integrity?.join(", ")],
+    ["Attested", device.posture?.attested_at && moment(device.posture.attested_at)],
+    ["Admission", device.posture?.admission],
     ["Attestation key", device.phone?.key_listed && mark("bad", "revoked by Google: the device is refused")],
     ["Risk metric", device.receipt?.risk_metric],
   ]))
