@@ -122,7 +122,8 @@ let package = Package(
         .target(
             name: "Upstream", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes", "Cryptography"],
             swiftSettings: memorySafe + hotPath),
-        .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
+        .target(
+            name: "Policy", dependencies: ["Encoding", "HTTP", "Registry", "Vocabulary"], swiftSettings: memorySafe),
 
         // Spans to a collector, by OTLP.
         .target(
@@ -367,7 +368,9 @@ let package = Package(
         .testTarget(
             name: "TelemetryExportTests", dependencies: ["EventLoop", "TelemetryExport", "Upstream"],
             swiftSettings: settings),
-        .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
+        .testTarget(
+            name: "PolicyTests", dependencies: ["Chance", "Encoding", "HTTP", "Policy", "Registry", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests",
             dependencies: ["Attestation", "Chance", "Enrolment", "GatewayConfiguration"],
@@ -389,6 +392,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzEnrolmentJSON", ["Cryptography", "Encoding", "Enrolment"]),
         ("FuzzProxyHeader", ["EventLoop", "Server"]),
         ("FuzzForwardedClient", ["Encoding", "EventLoop", "Gateway"]),
+        ("FuzzDecision", ["Encoding", "Policy"]),
         ("FuzzKeyBindingJWT", ["Attestation", "Challenges", "Cryptography", "Encoding", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(

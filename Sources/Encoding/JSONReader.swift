@@ -3,13 +3,14 @@
 /// It is own code, because anyone can send it input. Foundation's decoder accepts encodings other than UTF-8, silently
 /// keeps one of several equal names, and limits neither depth nor count.
 package struct JSONReader {
-    /// Limit of nested objects and arrays.
+    /// Limit of nested objects and arrays, where the caller sets no other.
     package static let depthLimit = 8
     /// Limit of an object's members and an array's elements, where the caller sets no other.
     package static let countLimit = 64
 
     private let text: [UInt8]
     private let countLimit: Int
+    private let depthLimit: Int
     private var position = 0
 
     /// Parses a text that is one object.
@@ -17,12 +18,13 @@ package struct JSONReader {
     /// - Parameters:
     ///   - longest: Length limit of the text in bytes.
     ///   - most: Limit of an object's members and an array's elements.
+    ///   - deepest: Limit of nested objects and arrays.
     package static func object(
-        in text: [UInt8], longest: Int, most: Int = countLimit
+        in text: [UInt8], longest: Int, most: Int = countLimit, deepest: Int = depthLimit
     ) throws(JSONFault) -> JSONObject {
         guard text.count <= longest else { throw .tooLong }
         guard text.span.isUTF8 else { throw .notUTF8 }
-        var reader = JSONReader(text: text, countLimit: most)
+        var reader = JSONReader(text: text, countLimit: most, depthLimit: deepest)
         reader.skipSpace()
         let value = try reader.value(depth: 0)
         reader.skipSpace()
@@ -31,9 +33,10 @@ package struct JSONReader {
         return object
     }
 
-    private init(text: [UInt8], countLimit: Int) {
+    private init(text: [UInt8], countLimit: Int, depthLimit: Int) {
         self.text = text
         self.countLimit = countLimit
+        self.depthLimit = depthLimit
     }
 
     private var next: UInt8? { position < text.count ? text[position] : nil }
@@ -71,7 +74,7 @@ package struct JSONReader {
     }
 
     private mutating func object(depth: Int) throws(JSONFault) -> JSONObject {
-        guard depth <= Self.depthLimit else { throw .tooDeep }
+        guard depth <= depthLimit else { throw .tooDeep }
         position += 1  // the brace
         var members: [JSONObject.Member] = []
         var names: Set<[UInt8]> = []
@@ -95,7 +98,7 @@ package struct JSONReader {
     }
 
     private mutating func array(depth: Int) throws(JSONFault) -> [JSONValue] {
-        guard depth <= Self.depthLimit else { throw .tooDeep }
+        guard depth <= depthLimit else { throw .tooDeep }
         position += 1  // the bracket
         var elements: [JSONValue] = []
         skipSpace()
@@ -210,6 +213,7 @@ package enum JSONValue: Equatable, Sendable {
     package var object: JSONObject? { if case .object(let object) = self { object } else { nil } }
     package var text: [UInt8]? { if case .text(let text) = self { text } else { nil } }
     package var integer: Int64? { if case .integer(let integer) = self { integer } else { nil } }
+    package var boolean: Bool? { if case .boolean(let boolean) = self { boolean } else { nil } }
 
     /// Returns whether the value is exactly this text, byte by byte.
     package func spells(_ text: String) -> Bool {
@@ -249,7 +253,7 @@ public enum JSONFault: Error, Equatable, Sendable, CaseIterable {
     case trailingBytes
     /// An object has the same name twice, perhaps with different escapes.
     case duplicateName
-    /// Objects and arrays are nested deeper than `JSONReader.depthLimit`.
+    /// Objects and arrays are nested deeper than the reader's limit.
     case tooDeep
     /// An object or array has more entries than the reader's limit.
     case tooMany
@@ -270,24 +274,5 @@ extension JSONFault {
         case .tooMany: "a JSON object or array has too many members"
         case .notAnObject: "the JSON value is not an object"
         }
-    }
-}
-
-/// The writer of texts in JSON (RFC 8259 section 7).
-package enum JSONWriter {
-    /// Returns a text with quotes. Quotes, backslashes and control characters are escaped.
-    package static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case "\n": quoted += "\\n"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
-                quoted += "\\u" + Hexadecimal.encode(scalar.value, digits: 4)
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

@@ -134,6 +134,7 @@ public final class OutboundCall: UpstreamCall {
             switch field.name {
             case .etag: attempt.answer.validators.entityTag = value
             case .lastModified: attempt.answer.validators.lastModified = value
+            case .contentType: attempt.answer.contentType = value
             case .cacheControl: attempt.answer.maxAge = OutboundAnswer.maxAge(inCacheControl: value)
             case .other where field.nameRange.of(bytes).equals(lowercase: retryAfter):
                 attempt.answer.retryAfter = OutboundAnswer.seconds(value)
@@ -220,6 +221,8 @@ public struct OutboundAnswer: Equatable, Sendable {
     public internal(set) var validators = ContentValidators()
     /// `max-age` of Cache-Control in seconds. Nil if it is missing, or the response must not be stored.
     public internal(set) var maxAge: Int64?
+    /// The value of Content-Type. Nil if it is missing, or too long to be one.
+    public internal(set) var contentType: String?
     public internal(set) var content: [UInt8] = []
 
     /// Returns a field's value of printable ASCII. Nil for longer ones than services send.

@@ -44,6 +44,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceRisky
     case osOutdated
     case appRefused
+    case policyDenied
     case deviceTunnelLimit
     case deviceRequestLimit
     // The proof.
@@ -59,6 +60,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case counterLate
     // The gateway.
     case storeUnavailable
+    case policyUnavailable
     case overloaded
     case internalError
     // The upstream.
@@ -286,6 +288,10 @@ extension Denial {
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
                 sentence: "This route does not allow the app, or not in the form that this device has.")
+        case .policyDenied:
+            Row(
+                code: "policy_denied", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "The policy of this route refuses the request, or the device as it is now.")
         case .deviceTunnelLimit:
             Row(
                 code: "device_tunnel_limit", answer: .status(429), fault: .client, retry: .safe,
@@ -342,6 +348,11 @@ extension Denial {
             Row(
                 code: "store_unavailable", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence: "The gateway's registry is not available: make a new proof and try again later.")
+        case .policyUnavailable:
+            Row(
+                code: "policy_unavailable", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence:
+                    "The decision point of this route's policy gave no decision: make a new proof and try again later.")
         case .overloaded:
             Row(
                 code: "overloaded", answer: .status(503), fault: .gateway, retry: .safe,
@@ -380,23 +391,22 @@ extension Denial {
     }
 
     /// Whether a route that observes forwards the request all the same. Everything about proofs, counters, unbound
-    /// devices and versions is observable. Revoked and risky devices, another device than the certificate's, limits, an
+    /// devices, versions and policies is observable. Revoked and risky devices, another device than the certificate's, limits, an
     /// unavailable registry and faults of the message never are.
     public var isObservable: Bool {
         switch self {
-        case .deviceUnknown, .osOutdated, .appRefused, .proofRequired, .proofMalformed, .challengeRequired, .proofStale,
-            .proofIncomplete, .proofInvalid, .bodyDigestMismatch, .counterReplayed, .counterLate:
+        case .deviceUnknown, .osOutdated, .appRefused, .policyDenied, .proofRequired, .proofMalformed,
+            .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .bodyDigestMismatch, .counterReplayed,
+            .counterLate:
             true
         case .peerRefused, .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
             .bindingEndedInHandshake, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
             .requestTimeout, .rateLimited, .webSocketVersion, .certificateInvalid, .misdirected, .routeUnknown,
-            .methodRefused,
-            .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit, .deviceRequestLimit,
-            .storeUnavailable,
-            .overloaded, .internalError, .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit,
-            .responseNotTaken:
+            .methodRefused, .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit,
+            .deviceRequestLimit, .storeUnavailable, .policyUnavailable, .overloaded, .internalError,
+            .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit, .responseNotTaken:
             false
         }
     }
@@ -449,14 +459,16 @@ extension Denial {
         switch self {
         // 400.
         case .requestMalformed, .headerRefused, .bodyDigestMismatch, .certificateInvalid: .internalError
-        // 401, in the end of this list where a proxy terminates TLS.
+        // 401.
         case .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
-            .proofInvalid, .counterReplayed, .counterLate, .certificateRequired, .certificateUnknownAuthority,
-            .certificateExpired, .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned,
-            .deviceRevokedInHandshake, .bindingEndedInHandshake:
+            .proofInvalid, .counterReplayed, .counterLate:
+            .unauthenticated
+        // 401 where a proxy terminates the client's TLS. Otherwise a TLS alert, and no gRPC.
+        case .certificateRequired, .certificateUnknownAuthority, .certificateExpired, .certificateUnsuitable,
+            .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake, .bindingEndedInHandshake:
             .unauthenticated
         // 403.
-        case .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused:
+        case .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused, .policyDenied:
             .permissionDenied
         // 404 and 405. gRPC has no method except POST.
         case .routeUnknown, .methodRefused: .unimplemented
@@ -469,12 +481,11 @@ extension Denial {
         // 500. The mapping says UNKNOWN, but INTERNAL states the origin of the fault.
         case .internalError: .internalError
         // 429, 502, 503, 504.
-        case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .overloaded,
+        case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .policyUnavailable, .overloaded,
             .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit:
             .unavailable
         case .peerRefused, .proxyHeaderRefused, .handshakeFailed, .handshakeTimeout, .connectionLimit, .protocolBroken,
-            .protocolAbused,
-            .responseNotTaken:
+            .protocolAbused, .responseNotTaken:
             nil
         }
     }

@@ -37,6 +37,30 @@ public enum ProtectedFields {
         "sec-*", "set-cookie", "signature-input", "transfer-encoding", "user-agent",
     ]
 
+    /// Fields that no decision point receives, whatever the conf file says: they authenticate a client, prove a request,
+    /// or carry the client's certificate.
+    public static let secret: [FieldPattern] = [
+        "authorization", "proxy-authorization", "authentication-*", "www-authenticate", "cookie*", "set-cookie*",
+        "dpop*", "oauth-client-attestation*", "x-auth-*", "x-csrf-*", "x-xsrf-*", "x-functions-key",
+        "ocp-apim-subscription-key", "sec-websocket-*", "x-amzn-oidc-*", "x-goog-iap-*", "x-ms-client-principal*",
+        // Proofs, and digests of content.
+        "attest-*", "signature*", "accept-signature", "content-digest", "repr-digest", "digest", "content-md5",
+        // Certificates.
+        "client-cert*", "forwarded", "ssl-client-*", "x-ssl-*", "x-client-cert*", "x-forwarded-client-cert*",
+        "x-forwarded-tls-client-cert*", "x-arr-clientcert*", "x-amzn-mtls-*",
+    ]
+
+    /// Parts of names that suggest a secret.
+    private static let secretWords = ["token", "secret", "password", "passwd", "credential", "api-key", "apikey"]
+
+    /// Whether a field must never reach a decision point.
+    ///
+    /// - Parameter name: in any case.
+    public static func isSecret(_ name: String) -> Bool {
+        let plain = plain(name)
+        return secret.contains { $0.matches(plain) } || secretWords.contains { plain.contains($0) }
+    }
+
     /// Whether a field with an unusual name could be read as one of these: as a name, every character other than letters and
     /// digits is read as `-`.
     ///

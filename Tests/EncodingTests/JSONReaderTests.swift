@@ -89,6 +89,11 @@ struct JSONReaderTests {
         }
         #expect(many(10_000)?.members.count == 10_000)
         #expect(many(10_001) == nil)
+        func deep(_ depth: Int) -> JSONObject? {
+            try? JSONReader.object(in: Array(nested(depth).utf8), longest: 1 << 20, deepest: 32)
+        }
+        #expect(deep(32) != nil)
+        #expect(deep(33) == nil)
         #expect(read("{}   ", longest: 5).failure == nil)
         #expect(read("{}    ", longest: 5) == .failure(.tooLong))
     }

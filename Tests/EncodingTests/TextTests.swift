@@ -79,4 +79,26 @@ struct JSONWriterTests {
         let object = try JSONReader.object(in: Array(#"{"a":\#(JSONWriter.quoted(all))}"#.utf8), longest: 8_192)
         #expect(object["a"]?.spells(all) == true)
     }
+
+    @Test("members are written in the order of the calls, without what is not there")
+    func members() {
+        let none: Int? = nil
+        let bytes = JSONWriter.object { object in
+            object.object("left out") { $0.member("a", none) }
+            object.member("b", "\"")
+            object.member("c", nil as String?)
+            object.object("kept", keepsEmpty: true) { _ in }
+            object.object("d\n") { object in
+                object.member("e", [])
+                object.object("left out") { _ in }
+                object.member("f", ["x", "y\\"])
+            }
+            object.member("g", true)
+            object.member("h", -5)
+        }
+        #expect(
+            String(decoding: bytes, as: UTF8.self)
+                == #"{"b":"\"","kept":{},"d\n":{"e":[],"f":["x","y\\"]},"g":true,"h":-5}"#)
+        #expect(JSONWriter.object { $0.object("a") { $0.object("b") { _ in } } } == Array("{}".utf8))
+    }
 }

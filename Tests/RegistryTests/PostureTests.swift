@@ -38,7 +38,7 @@ struct PostureTests {
 
     @Test("a posture takes no more memory than is said")
     func size() {
-        #expect(MemoryLayout<Posture>.stride <= 120)
+        #expect(MemoryLayout<Posture>.stride <= 160)
         #expect(_isPOD(Posture.self))
     }
 }

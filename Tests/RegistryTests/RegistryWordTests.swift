@@ -45,6 +45,7 @@ struct RegistryWordTests {
         posture.integrityAt = 1_001
         posture.attestedAt = 1_002
         posture.boundAt = 1_003
+        posture.subject = Fingerprint([UInt8](0..<32))
         return posture
     }
 

@@ -44,6 +44,16 @@ private enum DenialPage {
                 "| `\(row.code)` | \(answer(row.answer)) | \(denial.grpcStatus?.name ?? "") | \(row.fault.rawValue) | \(row.retry.rawValue) | \(denial.isObservable ? "yes" : "") | \(row.sentence) |"
             )
         }
+        lines += [
+            "", "## Violations", "",
+            "`policy_denied` has a list `violations` besides: what the device lacks for the",
+            "[policy](policies.md), or codes of a decision point. A fact that is not known counts as lacking.", "",
+            "| code | meaning | what an app can tell its user |", "| -- | -- | -- |",
+        ]
+        for violation in Violation.allCases {
+            let row = violation.row
+            lines.append("| `\(row.code)` | \(row.meaning) | \(row.advice) |")
+        }
         return lines.joined(separator: "\n") + "\n"
     }
 

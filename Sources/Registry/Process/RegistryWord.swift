@@ -46,7 +46,7 @@ enum RegistryWord {
         case ("none", 2):
             guard let token else { return nil }
             self = .found(token, nil)
-        case ("found", 30):
+        case ("found", 11 + Self.postureWords):
             guard let token, let device = Self.device(words.dropFirst(2)) else { return nil }
             self = .found(token, device)
         case ("failed", 2):
@@ -54,7 +54,7 @@ enum RegistryWord {
             self = .failed(token)
         case ("opened", 1): self = .opened
         case ("confirmed", 1): self = .confirmed
-        case ("device", 24...):
+        case ("device", (5 + Self.postureWords)...):
             guard let update = Self.update(words.dropFirst()) else { return nil }
             self = .device(update)
         case ("barred", 2...), ("ended", 2...):
@@ -90,11 +90,12 @@ enum RegistryWord {
 
     private static func device(_ words: ArraySlice<Substring>) -> FoundDevice? {
         let words = words.map(String.init)
-        guard words.count == 28, words[27] == end, let id = Int64(words[0]).flatMap(DeviceID.init),
+        guard words.count == 9 + postureWords, words[8 + postureWords] == end,
+            let id = Int64(words[0]).flatMap(DeviceID.init),
             let app = AppID(words[1]), let hardwareKey = key(words[2]),
             let point = Hexadecimal.decode(words[3]).flatMap(PublicPoint.init), let isRevoked = flag(words[4]),
             let isBound = flag(words[5]), let shown = UInt8(words[6]), let isKeyListed = flag(words[7]),
-            let posture = posture(words[8..<27])
+            let posture = posture(words[8..<8 + postureWords])
         else { return nil }
         return FoundDevice(
             id: id,
@@ -105,7 +106,10 @@ enum RegistryWord {
             posture: posture, isKeyListed: isKeyListed)
     }
 
-    /// Returns the 19 words of a posture.
+    /// The number of words of a posture.
+    private static let postureWords = 20
+
+    /// Returns the words of a posture.
     private static func words(_ posture: Posture) -> [String] {
         let words: [String?] = [
             posture.platform.rawValue, posture.environment.rawValue, posture.system?.description,
@@ -115,6 +119,7 @@ enum RegistryWord {
             posture.bootPatchLevel.map { "\($0)" }, posture.risk.map { "\($0)" },
             posture.integrity.map { "\($0.rawValue)" }, posture.integrityAt.map { "\($0)" }, "\(posture.enrolledAt)",
             posture.attestedAt.map { "\($0)" }, posture.boundAt.map { "\($0)" }, posture.admission.rawValue,
+            posture.subject.map { Hexadecimal.encode($0.bytes) },
         ]
         return words.map { $0 ?? none }
     }
@@ -156,6 +161,8 @@ enum RegistryWord {
         }
         posture.enrolledAt = enrolledAt
         posture.admission = admission
+        posture.subject = value { Hexadecimal.decode($0).flatMap(Fingerprint.init) }
+        guard isRead else { return nil }
         return posture
     }
 
@@ -169,10 +176,11 @@ enum RegistryWord {
     private static func update(_ words: ArraySlice<Substring>) -> DeviceUpdate? {
         let words = words.map(String.init)
         guard let id = Int64(words[0]).flatMap(DeviceID.init), let isRevoked = flag(words[1]),
-            let shown = UInt8(words[2]), let isKeyListed = flag(words[3]), let posture = posture(words[4..<23])
+            let shown = UInt8(words[2]), let isKeyListed = flag(words[3]),
+            let posture = posture(words[4..<4 + postureWords])
         else { return nil }
         var bindings: [(key: KeyID, isActive: Bool)] = []
-        for word in words.dropFirst(23) {
+        for word in words.dropFirst(4 + postureWords) {
             guard let key = key(word.dropLast()), let isActive = flag(String(word.suffix(1))) else { return nil }
             bindings.append((key, isActive))
         }

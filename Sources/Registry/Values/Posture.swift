@@ -39,6 +39,8 @@ public struct Posture: Equatable, Sendable {
     /// The time at which the certificate's key was bound.
     public var boundAt: Int64?
     public var admission: AdmissionKind
+    /// The registry's pseudonym of the person that the device was admitted for. No fact for people or services.
+    public var subject: Fingerprint?
 
     public init(
         platform: Platform, environment: AttestationEnvironment = .production, enrolledAt: Int64,
@@ -67,6 +69,7 @@ extension Posture {
             platform: identity.platform, environment: identity.environment, enrolledAt: device.registeredAt,
             admission: AdmissionKind(device, isAttested: attestation != nil))
         self.boundAt = boundAt
+        subject = device.subject
         guard let attestation else { return }
         system = attestation.systemVersion
         app = phone.map { AppVersion(code: $0.appVersion) } ?? attestation.app.version
@@ -222,7 +225,7 @@ public struct AppVersion: Hashable, Comparable, Sendable {
     }
 
     /// Parses the text of a version.
-    init?(_ text: String, on platform: Platform) {
+    package init?(_ text: String, on platform: Platform) {
         if platform == .android {
             guard let code = Int64(text) else { return nil }
             self.init(code: code)

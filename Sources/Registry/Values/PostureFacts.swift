@@ -94,7 +94,7 @@ extension Posture {
     }
 
     /// Returns the name of Apple's validation category as in conf files.
-    private static func name(ofDistribution number: UInt8) -> String {
+    package static func name(ofDistribution number: UInt8) -> String {
         switch number {
         case 1: "operating-system"
         case 2: "testflight"
