@@ -6,7 +6,7 @@ public import Vocabulary
 public struct AppConfiguration: Equatable, ConfigurationSection {
     @Setting(required: AppID.kind, "The app id: team id, full stop, bundle id; or android: and the package name.")
     public var id: AppID
-    /// The first one before the second: production before development.
+    /// Production first.
     @Setting(key: "environment", required: Environment.list, "The environments in which the app's keys are attested.")
     public var environments: [Environment]
     @Setting(.section, "Devices that were attested for development, where both environments are admitted.")
@@ -263,7 +263,7 @@ extension AppConfiguration.ValidationCategory {
 
 extension AppConfiguration.ValidationCategory {
     /// A name or a number: Apple may add categories.
-    fileprivate static var kind: Kind<Self> {
+    static var kind: Kind<Self> {
         let names = names.map(\.name)
         let shape = Shape.either([.choice(names), .integer(0...Int(UInt32.max))])
         return .text("one of: \(names.joined(separator: ", ")), or the number of another category", shape: shape) {
@@ -280,7 +280,7 @@ extension AppConfiguration.ValidationCategory {
 }
 
 extension SystemVersion {
-    fileprivate static var kind: Kind<SystemVersion> {
+    static var kind: Kind<SystemVersion> {
         .text("a system version: one to three numbers separated by full stops, such as \"17.4\"", shape: .version) {
             text throws(InvalidValue) in
             guard let version = SystemVersion(text) else {

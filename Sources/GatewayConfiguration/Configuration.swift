@@ -31,6 +31,13 @@ public struct Configuration: Equatable, ConfigurationSection {
     @Setting(
         required: RouteConfiguration.list, "Where requests are forwarded, and what they must prove.")
     public var routes: [RouteConfiguration]
+    @Setting(
+        PolicyConfiguration.named, default: "{}", "What routes demand of devices beyond their registration, by name.")
+    public var policies: [String: PolicyConfiguration]
+    @Setting(
+        DecisionPointConfiguration.named, default: "{}", isUsed: \.servesRequests,
+        "The policy decision points that policies ask, by name.")
+    public var decisionPoints: [String: DecisionPointConfiguration]
     /// Each app once. At least one if a route requires more than a certificate.
     @Setting(AppConfiguration.list, default: "[]", "The apps whose devices may be registered.")
     public var apps: [AppConfiguration]
@@ -206,6 +213,7 @@ extension Configuration {
         let administration = _administrationChoice.value.flatMap { $0?.configuration }
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
+        PolicyReferences.check(item, reading)
         if let routes = _routes.value, let listeners = _listeners.value {
             HostReferences.check(routes, listeners, in: item, reading)
         }

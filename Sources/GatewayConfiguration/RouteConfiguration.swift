@@ -30,6 +30,11 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     public var enforce: EnforcedPercentage
     @Setting(key: "apps", .distinct(AppID.kind, minimum: 1), isIndependent: true, "The apps whose devices are allowed.")
     var namedApps: [AppID]?
+    /// Only where there is a certificate.
+    @Setting(
+        .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), isIndependent: true,
+        "The policy that devices must satisfy.")
+    public var policy: String?
     /// In lower case.
     @Setting(
         .distinct(

@@ -12,6 +12,8 @@ public struct Route: Sendable {
     /// The percentage of devices on which the requirement is enforced: 0 to 100. Requests of the others are forwarded
     /// without an identity if only an observable denial is against them.
     public let enforcedPercent: Int
+    /// The index of the policy that devices must satisfy; nil for none.
+    public let policy: Int?
     /// The apps whose devices are permitted. Irrelevant if no device is required.
     public let apps: AppSet
     /// Names of fields in lower case that a proof must cover, in addition to those of the protocol.
@@ -34,7 +36,7 @@ public struct Route: Sendable {
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
-        enforcedPercent: Int = 100, apps: AppSet = .none, components: [String] = [], upstream: Int,
+        enforcedPercent: Int = 100, policy: Int? = nil, apps: AppSet = .none, components: [String] = [], upstream: Int,
         contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
         unusualNames: [String] = [], targetForms: TargetForms = []
@@ -45,6 +47,7 @@ public struct Route: Sendable {
         self.methods = methods
         self.requirement = requirement
         self.enforcedPercent = enforcedPercent
+        self.policy = policy
         self.apps = apps
         self.components = components
         self.upstream = upstream

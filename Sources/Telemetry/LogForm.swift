@@ -15,7 +15,7 @@ package struct LogForm {
         case client, clientAddress, listener, host, serverName
         case requestId, traceId
         case route, method, `protocol`, requestedHost, path, query, userAgent
-        case decision, status, denial, fault, wouldDeny, detail
+        case decision, status, denial, fault, wouldDeny, simulated, detail
         case device, app, upstream, server
         case requestBytes, responseBytes
         case handshakeUs, verificationUs, commitUs, upstreamUs, durationUs

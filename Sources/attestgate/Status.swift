@@ -84,6 +84,11 @@ private enum StatusListing {
                 [["ROUTE", "ENFORCE", "APP", "VERSION", "LAST HOUR, PASSED", "LAST DAY, PASSED", "WOULD BE REFUSED"]]
                     + observed.map(row))
         }
+        let policies = status.policies ?? []
+        if !policies.isEmpty {
+            tables.append(
+                [["POLICY", "", "LAST HOUR, REFUSED", "LAST DAY, REFUSED", "REASONS, LAST DAY"]] + policies.map(row))
+        }
         if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
         return tables.map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
     }
@@ -114,6 +119,26 @@ private enum StatusListing {
             text(of: observed.lastHour),
             text(of: observed.lastDay), reasons(of: observed.lastDay),
         ]
+    }
+
+    private static func row(_ policy: StatusDocument.Policy) -> [String] {
+        [
+            policy.policy, policy.simulated ? "simulated" : "", text(of: policy.lastHour), text(of: policy.lastDay),
+            reasons(of: policy.lastDay),
+        ]
+    }
+
+    /// The number of decisions, and the share of refusals: `1200, 2.1 %`.
+    private static func text(of span: StatusDocument.Policy.Span) -> String {
+        guard span.decisions > 0 else { return "0" }
+        let unavailable =
+            span.unavailable > 0 ? ", \(permille(span.unavailable, span.decisions)) % without a decision" : ""
+        return "\(span.decisions), \(permille(span.denied, span.decisions)) %\(unavailable)"
+    }
+
+    private static func reasons(of span: StatusDocument.Policy.Span) -> String {
+        span.violations.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            .map { "\($0.key) \(permille($0.value, span.decisions)) %" }.joined(separator: ", ")
     }
 
     /// The number of requests, and the share that enforcement forwards: `1200, 97.5 %`.

@@ -10,7 +10,7 @@ struct BrokenFileTests {
             BrokenFile.structure, BrokenFile.yaml, BrokenFile.values, BrokenFile.routes, BrokenFile.upstreams,
             BrokenFile.relations, BrokenFile.apps, BrokenFile.registry, BrokenFile.levels,
             BrokenFile.clients, BrokenFile.hosts, BrokenFile.proxyProtocol, BrokenFile.attestations,
-            BrokenFile.enrolment, BrokenFile.admission, BrokenFile.statusList,
+            BrokenFile.enrolment, BrokenFile.admission, BrokenFile.statusList, BrokenFile.policies,
         ].flatMap(\.self))
     func refused(file: BrokenFile) throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(file.text) }

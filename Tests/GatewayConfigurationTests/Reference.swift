@@ -14,7 +14,7 @@ struct Reference {
     }
 
     private let lines: [String]
-    /// The first occurrence of every key by its path. Names of upstreams are left out of paths.
+    /// The first occurrence of every key by its path. Names of upstreams, policies and decision points are left out.
     let documented: [String: Entry]
 
     init(_ text: String) {
@@ -76,6 +76,7 @@ struct Reference {
         return lines
     }
 
+    private static let named: Set = ["upstreams", "policies", "decision_points"]
     private static let names = Set(Configuration.sections.flatMap(\.names))
 
     /// Returns a line without the mark of a comment before its key.
@@ -102,7 +103,8 @@ struct Reference {
             let isComment = line.drop { $0 == " " }.hasPrefix("#")
             let blanked = uncommented(line[...]).replacing("- ", with: "  ")
             let text = blanked.drop { $0 == " " }
-            guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy({ $0.isLowercase || $0 == "_" })
+            guard let colon = text.firstIndex(of: ":"),
+                text[..<colon].allSatisfy({ $0.isLowercase || $0 == "_" }) || names.contains(String(text[..<colon]))
             else {
                 if isComment, start == nil {
                     start = number
@@ -114,8 +116,8 @@ struct Reference {
             }
             let indentation = blanked.count - text.count
             parents.removeAll { $0.indentation >= indentation }
-            let isUpstream = parents.map(\.key) == ["upstreams"] && indentation == 2
-            if !isUpstream {
+            let isName = indentation == 2 && parents.count == 1 && named.contains(parents[0].key)
+            if !isName {
                 parents.append((indentation, String(text[..<colon])))
                 let path = parents.map(\.key).joined(separator: ".")
                 if result[path] == nil {

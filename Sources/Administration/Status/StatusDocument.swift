@@ -294,6 +294,44 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// Decisions of a policy.
+    public struct Policy: Codable, Equatable, Sendable {
+        public struct Span: Codable, Equatable, Sendable {
+            public let decisions: UInt64
+            public let denied: UInt64
+            /// Those without an answer of the decision point.
+            public let unavailable: UInt64
+            /// Decisions by the code of what devices lacked.
+            public let violations: [String: UInt64]
+
+            public init(decisions: UInt64, denied: UInt64, unavailable: UInt64, violations: [String: UInt64]) {
+                self.decisions = decisions
+                self.denied = denied
+                self.unavailable = unavailable
+                self.violations = violations
+            }
+        }
+
+        public let policy: String
+        /// Whether the decisions had no effect.
+        public let simulated: Bool
+        public let lastHour: Span
+        public let lastDay: Span
+
+        public init(policy: String, simulated: Bool, lastHour: Span, lastDay: Span) {
+            self.policy = policy
+            self.simulated = simulated
+            self.lastHour = lastHour
+            self.lastDay = lastDay
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case policy, simulated
+            case lastHour = "last_hour"
+            case lastDay = "last_day"
+        }
+    }
+
     public struct App: Codable, Equatable, Sendable {
         public let id: String
         public let environment: String
@@ -385,6 +423,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let apps: [App]
     /// Routes that are not enforced on every device, by route, app and version. Nil if there are none.
     public let observedRoutes: [Observed]?
+    /// Policies of routes, each with its simulated decisions apart. Nil if no route has one.
+    public let policies: [Policy]?
     /// The state of the registry. Nil if there is none.
     public let registry: Registry?
 
@@ -393,7 +433,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         failedUpgrade: Failure? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
         hosts: [Host] = [], enrolment: Enrolment?,
         upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
-        apps: [App], observedRoutes: [Observed]? = nil, registry: Registry?
+        apps: [App], observedRoutes: [Observed]? = nil, policies: [Policy]? = nil, registry: Registry?
     ) {
         self.version = version
         self.process = process
@@ -413,12 +453,13 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.ocspResponses = ocspResponses
         self.apps = apps
         self.observedRoutes = observedRoutes
+        self.policies = policies
         self.registry = registry
     }
 
     private enum CodingKeys: String, CodingKey {
         case version, process, obstacles, generation, workers, listeners, protocols, hosts, enrolment, upstreams
-        case certificates, apps, registry
+        case certificates, apps, policies, registry
         case observedRoutes = "observed_routes"
         case startedAt = "started_at"
         case lastReload = "last_reload"

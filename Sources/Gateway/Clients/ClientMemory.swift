@@ -27,7 +27,7 @@ final class ClientMemory {
     let key: Int
     /// The client for balancing, likewise, but of equal numbers in all processes.
     let balanceKey: UInt64
-    /// What the client calls itself, for tables of observed routes: of its first request there.
+    /// What the client calls itself, for tables of observed routes. On a connection of its own, in its first request there.
     var version: String?
     /// The name in logs of the client's device, which rarely changes.
     var label: (device: DeviceID, label: DeviceLabel?)?

@@ -113,12 +113,17 @@ struct Refusal: Error, Equatable {
         let detail: String?
         let component: String?
         let excess: RateExcess?
+        let objection: PolicyObjection?
 
-        init(_ denial: Denial, _ detail: String?, _ component: String?, _ excess: RateExcess?) {
+        init(
+            _ denial: Denial, _ detail: String?, _ component: String? = nil, _ excess: RateExcess? = nil,
+            _ objection: PolicyObjection? = nil
+        ) {
             self.denial = denial
             self.detail = detail
             self.component = component
             self.excess = excess
+            self.objection = objection
         }
     }
 
@@ -129,9 +134,15 @@ struct Refusal: Error, Equatable {
     var component: String? { contents.component }
     /// The exceeded rate, for the client.
     var excess: RateExcess? { contents.excess }
+    /// What a policy finds, for the client.
+    var objection: PolicyObjection? { contents.objection }
 
     init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
-        contents = Contents(denial, detail, component, nil)
+        contents = Contents(denial, detail, component)
+    }
+
+    init(_ denial: Denial, _ detail: String, objection: PolicyObjection) {
+        contents = Contents(denial, detail, nil, nil, objection)
     }
 
     /// Creates the refusal of a malformed request.
@@ -148,7 +159,7 @@ struct Refusal: Error, Equatable {
     static func == (left: Refusal, right: Refusal) -> Bool {
         left.contents === right.contents
             || (left.denial, left.detail, left.component) == (right.denial, right.detail, right.component)
-                && left.excess == right.excess
+                && left.excess == right.excess && left.objection == right.objection
     }
 }
 

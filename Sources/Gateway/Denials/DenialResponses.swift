@@ -5,13 +5,15 @@ internal import Vocabulary
 
 /// Responses to refused requests, prepared so that a refusal costs little.
 struct DenialResponses {
-    /// The body up to the end of the sentence, and from there up to the trace id, by the raw value of the denial.
+    /// The body up to the end of the sentence, and from its quote up to the trace id, by the raw value of the denial.
     private let openings: [[UInt8]]
     private let middles: [[UInt8]]
     /// For gRPC: the fields up to the end of the sentence; empty for a denial without an HTTP answer.
     private let fields: [[UInt8]]
 
     private static let bodyEnd: StaticString = "\"}"
+    private static let quote = UInt8(ascii: "\"")
+    private static let violations: StaticString = ",\"violations\":["
     private static let traceIDLength = 32
     private static let missing: StaticString = " Missing: "
     private static let traceID: StaticString = " Trace: "
@@ -25,7 +27,7 @@ struct DenialResponses {
             Array("{\"error\":\"\(denial.row.code)\",\"error_description\":\"\(denial.row.sentence)".utf8)
         }
         middles = Denial.allCases.map { denial in
-            Array("\",\"error_uri\":\"\(uriPrefix)\(denial.row.code)\",\"trace_id\":\"".utf8)
+            Array(",\"error_uri\":\"\(uriPrefix)\(denial.row.code)\",\"trace_id\":\"".utf8)
         }
         // They have no characters that grpc-message encodes.
         fields = Denial.allCases.map { denial in
@@ -39,9 +41,16 @@ struct DenialResponses {
     func contentLength(of refusal: Refusal) -> UInt64 {
         let place = Int(refusal.denial.rawValue)
         let component = refusal.component.map { Self.missing.utf8CodeUnitCount + $0.utf8.count + 1 } ?? 0
+        let objection = refusal.objection.map(Self.length) ?? 0
         return UInt64(
-            openings[place].count + component + middles[place].count + Self.traceIDLength
+            openings[place].count + component + objection + 1 + middles[place].count + Self.traceIDLength
                 + Self.bodyEnd.utf8CodeUnitCount)
+    }
+
+    private static func length(of objection: PolicyObjection) -> Int {
+        let codes = objection.violations
+        let list = codes.reduce(violations.utf8CodeUnitCount + 1) { $0 + $1.utf8.count + 2 } + max(0, codes.count - 1)
+        return list + (objection.reason.map { $0.utf8.count + 1 } ?? 0)
     }
 
     func append(_ refusal: Refusal, _ trace: TraceID, to body: inout ByteBuffer) {
@@ -53,11 +62,28 @@ struct DenialResponses {
             body.append(component)
             body.append(".")
         }
+        if let reason = refusal.objection?.reason {
+            body.append(" ")
+            body.append(reason)
+        }
+        body.append(Self.quote)
+        if let codes = refusal.objection?.violations {
+            body.append(Self.violations)
+            for (index, code) in codes.enumerated() {
+                if index > 0 { body.append(",") }
+                // Codes have no characters that JSON escapes.
+                body.append(Self.quote)
+                body.append(code)
+                body.append(Self.quote)
+            }
+            body.append("]")
+        }
         body.append(middles[place])
         body.append(hex: trace.high, digits: 16)
         body.append(hex: trace.low, digits: 16)
         body.append(Self.bodyEnd)
     }
+
     /// Appends the fields that a gRPC client receives instead of a body: status, code, and a message with the
     /// contents of the body.
     func appendFields(of refusal: Refusal, _ trace: TraceID, to output: inout ByteBuffer) {
@@ -66,6 +92,13 @@ struct DenialResponses {
             output.append(Self.missing)
             for byte in component.utf8 { Self.append(messageByte: byte, to: &output) }
             output.append(".")
+        }
+        if let objection = refusal.objection {
+            for text in [objection.reason, objection.violations.joined(separator: ", ")].compactMap(\.self)
+            where !text.isEmpty {
+                output.append(" ")
+                for byte in text.utf8 { Self.append(messageByte: byte, to: &output) }
+            }
         }
         output.append(Self.traceID)
         output.append(hex: trace.high, digits: 16)

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Cryptography
+internal import Encoding
 internal import EventLoop
 internal import HTTP
 internal import Policy
@@ -150,6 +151,18 @@ package final class Enforcement {
         return lookup
     }
 
+    /// Returns what is known of a device. Nil if its record has left the memory.
+    func posture(of device: DeviceSnapshot) -> (posture: Posture, generation: UInt32)? { client.posture(of: device) }
+
+    /// Notes what an assertion shows of the app.
+    ///
+    /// - Returns: The number of the device's posture afterwards.
+    func noteShown(by proof: VerifiedProof, _ device: DeviceSnapshot) -> UInt32 {
+        guard proof.app != nil || proof.distribution != nil else { return device.postureGeneration }
+        client.note(proof.app, proof.distribution, of: device)
+        return posture(of: device)?.generation ?? device.postureGeneration
+    }
+
     private func enter(_ exchange: ForwardingExchange, _ token: inout UInt64?) -> UInt64 {
         let entered = waits.enter(exchange, at: loop.now)
         token = entered
@@ -254,6 +267,21 @@ package final class Enforcement {
     func pseudonym(of device: DeviceSnapshot, for upstream: Int) throws(CryptographyError) -> Digest256 {
         let bytes = device.hardwareKey.bytes
         return try pseudonymKeys[upstream].code(of: bytes.span)
+    }
+
+    /// Returns the pseudonym of a certificate's key for an upstream, where no device is required.
+    func pseudonym(ofKey key: KeyID, for upstream: Int) throws(CryptographyError) -> Digest256 {
+        // No hardware key has this form, so it is the pseudonym of no device.
+        let bytes = Array("certificate".utf8) + key.bytes
+        return try pseudonymKeys[upstream].code(of: bytes.span)
+    }
+
+    /// Returns the pseudonym of a person for an upstream.
+    ///
+    /// - Parameter subject: That of the registry, which services must not learn.
+    func pseudonym(ofPerson subject: Fingerprint, for upstream: Int) -> String? {
+        let bytes = Array("subject".utf8) + subject.bytes
+        return (try? pseudonymKeys[upstream].code(of: bytes.span)).map { Hexadecimal.encode($0.bytes) }
     }
 
     /// Returns the name of the device in logs; nil if it cannot be computed, which is no reason to refuse the

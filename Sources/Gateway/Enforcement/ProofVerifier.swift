@@ -11,6 +11,9 @@ struct VerifiedProof {
     let counter: UInt32
     /// What an assertion shows about the app. The key must show it from now on. Android's signatures show nothing.
     let shown: ShownExtensions
+    /// What an assertion shows of the app: its version, and why Apple's system trusted it. Nil if it does not.
+    let app: AppVersion?
+    let distribution: UInt8?
     /// The digest that the content must have; nil if the request has no content and states no digest.
     let contentDigest: ContentDigest?
     /// Whether the response must contain a new challenge, because this one is past half its life.
@@ -22,6 +25,14 @@ struct VerifiedProof {
     /// The time, in seconds since 1970, at which the proof expires: by its age, its challenge's life, or its own
     /// `expires`.
     let end: Int64
+}
+
+/// What the signature of a proof covers besides the request.
+private struct SignedFacts {
+    let counter: UInt32
+    var shown: ShownExtensions = []
+    var app: AppVersion?
+    var distribution: UInt8?
 }
 
 extension Platform {
@@ -106,7 +117,8 @@ final class ProofVerifier {
             let signed = try verifySignature(signature, fields, device, app, algorithm)
             return .verified(
                 VerifiedProof(
-                    counter: signed.counter, shown: signed.shown, contentDigest: digest,
+                    counter: signed.counter, shown: signed.shown, app: signed.app, distribution: signed.distribution,
+                    contentDigest: digest,
                     isChallengeAging: challenge.isAging, epoch: challenges.epoch,
                     hasCompany: !input.isAlone || !signature.isAlone,
                     end: min(
@@ -212,18 +224,23 @@ final class ProofVerifier {
 
     /// Verifies the signature over the base by the algorithm of the device's platform.
     ///
-    /// - Returns: The counter and extensions that are signed.
+    /// - Returns: What is signed.
     private func verifySignature(
         _ signature: ProofSignature, _ fields: borrowing ReceivedProofFields, _ device: DeviceSnapshot,
         _ app: AdmittedApp, _ algorithm: ProofAlgorithm
-    ) throws(Refusal) -> (counter: UInt32, shown: ShownExtensions) {
+    ) throws(Refusal) -> SignedFacts {
         switch algorithm {
         case .appleAttest:
             let assertion = try verifyAssertion(signature, device, app)
             try judgeExtensions(assertion.extensions, signature, device, app)
-            return (assertion.counter, assertion.extensions.shown)
+            let extensions = assertion.extensions
+            return SignedFacts(
+                counter: assertion.counter, shown: extensions.shown,
+                app: extensions.bundleVersion.flatMap {
+                    AppVersion(bundleVersion: signature.assertion.span.extracting($0))
+                }, distribution: extensions.validationCategory.flatMap { UInt8(exactly: $0.rawValue) })
         case .ecdsaP256SHA256:
-            return (try verifyECDSA(signature, fields, device), [])
+            return SignedFacts(counter: try verifyECDSA(signature, fields, device))
         }
     }
 

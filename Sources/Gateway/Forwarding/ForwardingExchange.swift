@@ -57,6 +57,8 @@ final class ForwardingExchange: Exchange {
         var phases = PhaseStarts()
         /// Whether the registry has found the device for this request.
         var isDeviceKnown = false
+        /// The question to the decision point, until it has answered.
+        var inquiry: Inquiry?
         /// What the log needs of a head that was released.
         var disclosed: Disclosure?
         /// Its place among the limited number of tunnels.
@@ -225,7 +227,7 @@ final class ForwardingExchange: Exchange {
         noteDecision(in: gateway.recent)
         request = RequestState()
         provenContent = nil
-        // The next request has another client.
+        // The next request may have another client.
         if clients != nil { (client, origin) = (own.client, own.origin) }
     }
 }

@@ -22,6 +22,11 @@ package final class GatewayApplication: Application {
     /// The clients that the peers of a listener state, by listener; nil where the peers are the clients. Set before anything
     /// is accepted.
     private var forwardedClients: [ForwardedClients?] = []
+    /// Nil without policies.
+    let judge: PolicyJudge?
+    /// Nil if no policy asks one. Set with `enforcement`.
+    private(set) var decisionPoints: DecisionPoints?
+    private let decisionPointSettings: [DecisionPointSettings]
     let tunnels = OpenTunnels()
     let denials: DenialResponses
     let pool: BufferPool
@@ -49,6 +54,8 @@ package final class GatewayApplication: Application {
     private let upstreamPlaces: [Int]
     /// The indices of apps in the counts, in the order of the configuration. Set with `enforcement`.
     private var appPlaces: [Int] = []
+    /// The indices of policies in the counts, in the order of the configuration.
+    private let policyPlaces: [Int]
     /// Whether clients' traces are continued. If not, each request begins a new one.
     private let continuesTraces: Bool
     private var traces: TraceGenerator
@@ -103,6 +110,9 @@ package final class GatewayApplication: Application {
         clientLimits = settings.clientLimits
         clientShares = ClientShares(limit: settings.clientLimits.requests)
         streams = ClientShares(limit: settings.clientLimits.streams)
+        judge = settings.policies.isEmpty ? nil : PolicyJudge(settings.policies)
+        decisionPointSettings = settings.decisionPoints
+        policyPlaces = settings.policies.map { metrics.counts.placeOfPolicy($0.name) }
         routePlaces = names.map { metrics.counts.placeOfRoute($0) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         self.routes = routes
@@ -277,6 +287,21 @@ package final class GatewayApplication: Application {
 
     func rateExceeded(_ scope: RateScope) { metrics.counts.rateLimited(scope) }
 
+    /// Counts a decision of a policy.
+    func policyDecided(_ track: PolicyTrack, _ outcome: PolicyOutcome, _ violations: Violations) {
+        metrics.counts.policyDecided(policyPlaces[track.policy], outcome, violations, isSimulated: track.isSimulated)
+    }
+
+    /// Logs the decision of a simulated decision point that differs from what was decided, after its request.
+    func simulatedDecision(_ decision: String, by track: PolicyTrack, on route: Int, of trace: TraceContext) {
+        guard let policy = judge?.policies[track.policy] else { return }
+        var entry = AccessLog.Entry(event: "policy_simulated", detail: decision)
+        entry.trace = trace
+        entry.route = route
+        entry.simulated = policy.name
+        events.record(entry)
+    }
+
     func upstreamAnswered(_ route: Int?) {
         guard let route else { return }
         metrics.counts.upstreamAnswered(upstreamPlaces[routes.routes[route].upstream])
@@ -371,6 +396,8 @@ extension GatewayApplication {
     package struct Settings: Sendable {
         let routes: [Route]
         let upstreams: [UpstreamSettings]
+        let policies: [DevicePolicy]
+        let decisionPoints: [DecisionPointSettings]
         let certificateFields: [String]
         let strippedFields: [String]
         let forwardedFields: [String]
@@ -386,6 +413,7 @@ extension GatewayApplication {
 
         /// - Parameters:
         ///   - routes: Routes, which refer to upstreams by index.
+        ///   - policies: Policies, which refer to decision points and each other by index.
         ///   - certificateFields: Names of the fields in which proxies state certificates. They reach no upstream.
         ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
         ///   - forwardedFields: Names of header fields that reach upstreams, although they otherwise never do.
@@ -394,7 +422,8 @@ extension GatewayApplication {
         ///   - ports: The ports that requests may name, by listener.
         ///   - tracing: Nil if spans are not exported.
         package init(
-            routes: [Route], upstreams: [UpstreamSettings], certificateFields: [String], strippedFields: [String],
+            routes: [Route], upstreams: [UpstreamSettings], policies: [DevicePolicy],
+            decisionPoints: [DecisionPointSettings], certificateFields: [String], strippedFields: [String],
             forwardedFields: [String], denialURI: String, listeners: [String], ports: [[UInt16]],
             accessLog: AccessLog.Settings,
             tracing: TracingSettings?, rates: RequestRates,
@@ -402,6 +431,8 @@ extension GatewayApplication {
         ) {
             self.routes = routes
             self.upstreams = upstreams
+            self.policies = policies
+            self.decisionPoints = decisionPoints
             self.certificateFields = certificateFields
             self.strippedFields = strippedFields
             self.forwardedFields = forwardedFields
@@ -429,6 +460,9 @@ extension GatewayApplication {
             settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), tunnels: tunnels, loop: loop,
             pool: pool, library, barred: barred)
         appPlaces = settings.apps.map { metrics.counts.placeOfApp($0.id.description) }
+        if !decisionPointSettings.isEmpty {
+            decisionPoints = try DecisionPoints(decisionPointSettings, for: self, loop: loop, library, metrics)
+        }
     }
 
     /// Sets the clients that the peers of listeners state. Called before anything is accepted.
@@ -446,7 +480,9 @@ extension GatewayApplication {
     }
 
     /// Logs that a worker has begun or ceased to use a server.
-    private func serverHealthChanged(upstream: Int, server: String, _ change: ServerHealthChange) {
+    ///
+    /// - Parameter upstream: Nil for a decision point.
+    func serverHealthChanged(upstream: Int?, server: String, _ change: ServerHealthChange) {
         var entry =
             switch change {
             case .ejected(let span, let failure):
@@ -470,11 +506,12 @@ extension GatewayApplication {
     /// Sets the addresses of a server that is configured by name.
     package func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
         for upstream in upstreams { upstream.readdress(server, to: addresses) }
+        decisionPoints?.readdress(server, to: addresses)
     }
 
     /// The present contents of its pools.
     package var upstreamSnapshots: [WorkerSnapshot.Upstream] {
-        upstreams.map(WorkerSnapshot.Upstream.init)
+        (upstreams + (decisionPoints?.pools ?? [])).map(WorkerSnapshot.Upstream.init)
     }
 
     /// Releases logs, spans and connections when nothing is in flight.
@@ -482,6 +519,7 @@ extension GatewayApplication {
         events.finish()
         spans?.finish()
         for upstream in upstreams { upstream.close() }
+        decisionPoints?.close()
     }
 }
 
@@ -491,7 +529,7 @@ extension Route {
         Route(
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
-            enforcedPercent: enforcedPercent, apps: apps.unshared,
+            enforcedPercent: enforcedPercent, policy: policy, apps: apps.unshared,
             components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
             webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) },

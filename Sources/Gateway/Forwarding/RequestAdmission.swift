@@ -54,10 +54,17 @@ extension ForwardingExchange {
                 request.decision.admit(
                     shortage, hasContent: framing.hasContent, certificateEnd: client.identity?.notAfter ?? 0,
                     gateway, now: connection.loop.now))
-        case .collect: holdContent(isStreamed: false)
+        case .ask: ask()
+        case .collect:
+            holdContent(isStreamed: false)
+            if request.decision.policies.isAnswerDue, case .collecting = request.stage { ask() }
+        case .awaitAnswer: request.stage = .deciding(waiting: nil)
         case .stream: holdContent(isStreamed: true)
-        case .spend: spend()
+        case .spend:
+            askSimulated()
+            spend()
         case .forward:
+            askSimulated()
             if request.decision.observed != nil { provenContent?.passCollected() }
             forward()
         }
@@ -153,6 +160,49 @@ extension ForwardingExchange {
         guard request.decision.webSocketKey == nil else { return takeTunnelPlace(upstream) }
         request.share = gateway.takeShare(of: upstream, for: client)
         return request.share == nil ? Refusal(.deviceRequestLimit) : nil
+    }
+
+    // MARK: - The decision point
+
+    /// Asks the decision point of the route's policy. Content is collected meanwhile.
+    private func ask() {
+        guard let track = request.decision.policies.own, let points = gateway.decisionPoints else {
+            return deny(.internalError, "a policy without its decision point")
+        }
+        switch points.ask(for: self, by: track) {
+        case .known(let refusal): answered(refusal)
+        case .asked(let inquiry):
+            request.inquiry = inquiry
+            if case .collecting = request.stage { return }
+            request.stage = .deciding(waiting: nil)
+        }
+    }
+
+    /// Asks the decision points of simulated policies. Nothing waits for them.
+    private func askSimulated() {
+        guard request.decision.policies.mayHaveSimulated, request.decision.observed == nil else { return }
+        for track in request.decision.takeSimulated() { gateway.decisionPoints?.simulate(self, by: track) }
+    }
+
+    /// Called with the decision point's answer. Nil if it allows the request.
+    func inquiryEnded(_ refusal: Refusal?) {
+        request.inquiry = nil
+        answered(refusal)
+        resumeRequest()
+        advance()
+    }
+
+    private func answered(_ refusal: Refusal?) {
+        let isCollecting = if case .collecting = request.stage { true } else { false }
+        let step = request.decision.answered(refusal, hasContent: framing.hasContent, gateway)
+        switch step {
+        case .refuse(let refusal):
+            guard let step = observe(refusal) else { return deny(refusal) }
+            // What is still being collected follows without a proof.
+            if !isCollecting { perform(step) }
+        case .some(let step): perform(step)
+        case nil: break
+        }
     }
 
     // MARK: - Content
@@ -257,6 +307,8 @@ extension ForwardingExchange {
             gateway.enforcement?.stopWaiting(token)
         case .deciding, .tunnel, .collecting, .queued, .forwarding, .answered: break
         }
+        request.inquiry?.stop()
+        request.inquiry = nil
     }
 
     // MARK: - Responses of the gateway itself
@@ -349,7 +401,8 @@ extension ForwardingExchange {
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3. The duration of a busy upstream or a failed registry is unknown.
         switch denial {
-        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable:
+        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable,
+            .policyUnavailable:
             output.appendField("Retry-After", decimal: 1)
         default: break
         }

@@ -9,8 +9,8 @@ internal import Vocabulary
 /// The decision about one request: its life from the head until it may be forwarded. A value without I/O: each step
 /// takes values and returns what to do next, and the exchange runs the steps and waits between them.
 ///
-///     head ─> source ─> route ─> device ─> proof ─> place ─> content ─> counter ─> upstream
-///                         │         └─ no more required ──┴──────────────────────────┘
+///     head ─> source ─> route ─> device ─> proof ─> place ─> policy ─> content ─> counter ─> upstream
+///                         │         └─ no more required ──┴──────┴───────────────────────────┘
 ///                         └─ challenge endpoint: device, then the gateway's own answer
 ///
 /// | step     | waits for                 | denials, in the order of the checks                                    |
@@ -21,12 +21,13 @@ internal import Vocabulary
 /// |          |                           | certificate_required, content_too_large, request_malformed,            |
 /// |          |                           | websocket_version                                                      |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
-/// |          |                           | device_risky, os_outdated, app_refused, rate_limited                   |
+/// |          |                           | device_risky, os_outdated, app_refused, rate_limited, policy_denied    |
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
 /// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
-/// |          |                           | app_refused                                                            |
+/// |          |                           | app_refused, policy_denied                                             |
 /// | place    |                           | head_too_large, upstream_busy, tunnel_limit, device_tunnel_limit,      |
 /// |          |                           | device_request_limit, rate_limited                                     |
+/// | policy   | its decision point        | policy_denied, policy_unavailable                                      |
 /// | content  | the client                | content_too_large, overloaded, proof_stale, body_digest_mismatch       |
 /// | counter  | the store, at most 5 s    | counter_replayed, counter_late, challenge_required, store_unavailable, |
 /// |          |                           | device_revoked, device_mismatch, app_refused                           |
@@ -53,8 +54,12 @@ struct RequestDecision: ~Copyable {
         case awaitTurn
         /// Take a place; `admit` follows.
         case takePlace
-        /// Collect the content; `content` follows.
+        /// Ask the decision point of the route's policy; `answered` follows.
+        case ask
+        /// Collect the content; `content` follows. If an answer is due, ask the decision point meanwhile.
         case collect
+        /// All content has arrived; `answered` follows.
+        case awaitAnswer
         /// Spend the counter, as for `spend`; the content follows it to the upstream as it arrives.
         case stream
         /// Spend the counter; `counter` follows.
@@ -87,6 +92,9 @@ struct RequestDecision: ~Copyable {
     private(set) var requirement = Requirement.certificate
     /// The first denial against a request that passes all the same.
     private(set) var observed: Refusal?
+    private(set) var policies = PolicyTracks()
+    /// Whether all content has arrived, and matches its proof.
+    private var isContentProven = false
     /// The WebSocket that the request asks for, on a route that permits it.
     private(set) var webSocket = WebSocketRequest.none
 
@@ -227,16 +235,27 @@ struct RequestDecision: ~Copyable {
         }
         guard case .found(let device) = lookup else {
             sender = .certificate(nil)
-            return route == nil ? .challenge : .takePlace
+            return route == nil ? .challenge : judgePolicy(nil, gateway).map { .refuse($0) } ?? .takePlace
         }
         // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
         if let excess = gateway.limiter?.excess(of: device.id, now: now) { return .refuse(Refusal(excess)) }
         guard case .device(let app) = access else {
             sender = .certificate(device)
-            return route == nil ? .challenge : .takePlace
+            return route == nil ? .challenge : judgePolicy(nil, gateway).map { .refuse($0) } ?? .takePlace
         }
         sender = .device(device, app: app)
+        if let refusal = judgePolicy(device, gateway) { return .refuse(refusal) }
         return requirement == .requestProof ? .awaitTurn : .takePlace
+    }
+
+    /// Judges what is known of the device by the route's policy.
+    ///
+    /// - Parameter device: Nil if the route requires none.
+    private mutating func judgePolicy(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Refusal? {
+        guard let judge = gateway.judge, let route, let policy = gateway.routes.routes[route].policy else { return nil }
+        policies.begin(policy, judge.policies)
+        return policies.judge(
+            device.map { ($0, $0.postureGeneration) }, awaitsProof: requirement == .requestProof, judge, gateway)
     }
 
     // MARK: - Proof and place
@@ -252,6 +271,12 @@ struct RequestDecision: ~Copyable {
         case .refused(let refusal): return .refuse(refusal)
         case .verified(let proof):
             sender = .verified(device, app: app, proof)
+            let generation = enforcement.noteShown(by: proof, device)
+            if let judge = gateway.judge, policies.isOpen,
+                let refusal = policies.judge((device, generation), awaitsProof: false, judge, gateway)
+            {
+                return .refuse(refusal)
+            }
             return .takePlace
         }
     }
@@ -269,15 +294,38 @@ struct RequestDecision: ~Copyable {
         if let shortage { return .refuse(shortage) }
         if let route, let excess = gateway.limiter?.excess(ofRoute: route, now: now) { return .refuse(Refusal(excess)) }
         guard requirement == .requestProof, case .verified(let device, let app, let proof) = sender else {
-            return .forward
+            return policies.isAnswerDue ? .ask : .forward
         }
         // The counter is spent after the content has arrived, which may take time: the proof must still be valid then.
         let left = max(0, min(proof.end, certificateEnd()) - WallClock.seconds)
         sender = .proven(device, app: app, proof, end: now + .seconds(left))
         // No byte is forwarded before the counter is durable.
-        let isStreamed = hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
-        return isStreamed ? .stream : .collect
+        guard isStreamed(hasContent: hasContent, gateway) else { return .collect }
+        return policies.isAnswerDue ? .ask : .stream
     }
+
+    private func isStreamed(hasContent: Bool, _ gateway: GatewayApplication) -> Bool {
+        hasContent && route.map { gateway.routes.routes[$0].body == .streamed } ?? false
+    }
+
+    // MARK: - Policy
+
+    /// Decides by the answer of the policy's decision point.
+    ///
+    /// - Parameter refusal: Nil if it allows the request.
+    /// - Returns: Nil if the content is still being collected.
+    mutating func answered(
+        _ refusal: Refusal?, hasContent: Bool, _ gateway: GatewayApplication
+    ) -> Step? {
+        policies.answered()
+        if let refusal { return .refuse(refusal) }
+        guard requirement == .requestProof else { return .forward }
+        if isStreamed(hasContent: hasContent, gateway) { return .stream }
+        return isContentProven ? .spend : nil
+    }
+
+    /// Takes the simulated policies whose decision points are to be asked.
+    mutating func takeSimulated() -> [PolicyTrack] { policies.takeSimulated() }
 
     // MARK: - Content and counter
 
@@ -291,10 +339,12 @@ struct RequestDecision: ~Copyable {
     /// Decides when all content has arrived.
     ///
     /// - Parameter isMatch: Whether it matches the digest in the proof.
-    func content(isMatch: Bool, now: Instant) -> Step {
+    mutating func content(isMatch: Bool, now: Instant) -> Step {
         guard requirement == .requestProof else { return .forward }
         guard isMatch else { return .refuse(Refusal(.bodyDigestMismatch)) }
-        return staleness(now).map { .refuse($0) } ?? .spend
+        if let refusal = staleness(now) { return .refuse(refusal) }
+        isContentProven = true
+        return policies.isAnswerDue ? .awaitAnswer : .spend
     }
 
     /// Returns the refusal if the proof has expired while the content arrived.
@@ -359,6 +409,7 @@ struct RequestDecision: ~Copyable {
         observed = refusal
         requirement = .certificate
         sender = .certificate(device)
+        policies.settle()
     }
 
     // MARK: - What others need of it

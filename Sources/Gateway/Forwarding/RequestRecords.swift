@@ -51,6 +51,11 @@ extension ForwardingExchange {
             entry.wouldDeny = observed.denial
             if entry.detail == nil { entry.detail = observed.detail }
         }
+        if let difference = request.decision.policies.difference, let judge = gateway.judge {
+            let verdict = difference.violations.isEmpty ? "allow" : "deny"
+            let codes = difference.violations.list.map { " \($0.row.code)" }.joined()
+            entry.simulated = "\(judge.policies[difference.policy].name): \(verdict)\(codes)"
+        }
         entry.isConnect = head.opensWebSocket
         entry.listener = connection.listener
         entry.host = own.host

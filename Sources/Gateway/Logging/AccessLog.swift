@@ -56,6 +56,8 @@ package final class AccessLog {
         var denial: Denial?
         /// The denial against a request that its route only observed.
         var wouldDeny: Denial?
+        /// A simulated policy, and what it would have decided otherwise.
+        var simulated: String?
         var detail: String?
         /// The device to which the client's certificate is bound.
         var device: DeviceLabel?

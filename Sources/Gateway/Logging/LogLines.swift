@@ -123,6 +123,7 @@ struct LogLines: ~Copyable {
             form.word(.fault, Array(denial.row.fault.rawValue.utf8), to: &line)
         }
         if let denial = entry.wouldDeny { form.word(.wouldDeny, denial.row.code, to: &line) }
+        if let simulated = entry.simulated { form.text(.simulated, simulated, to: &line) }
         if let detail = entry.detail { form.text(.detail, detail, to: &line) }
         if let device = entry.device {
             form.identifier(.device, device.id, to: &line)

@@ -26,6 +26,11 @@ package struct WorkerCounts: Sendable {
     private(set) var wouldDeny = [UInt64](repeating: 0, count: 2 * Denial.allCases.count)
     /// All of them, as a table.
     package private(set) var observedRows = ObservedRequests()
+    private(set) var policies = SeriesNames()
+    /// Decisions by the place of the policy, whether they are simulated, and the outcome.
+    private(set) var policyDecisions = [UInt64](repeating: 0, count: 2 * policyColumns)
+    /// Violations by the place of the policy, whether they are simulated, and the raw value of the violation.
+    private(set) var policyViolations = [UInt64](repeating: 0, count: 2 * violationColumns)
     /// By the raw value of the denial.
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate limit.
@@ -80,6 +85,8 @@ package struct WorkerCounts: Sendable {
     /// No response, then 1xx to 5xx.
     static let statusClasses = 6
     static let failureKinds = UpstreamFailure.Kind.allCases.count
+    static let policyColumns = 2 * PolicyOutcome.allCases.count
+    static let violationColumns = 2 * Violation.allCases.count
 
     var fullHandshakes: UInt64 { knownChains + verifiedChains + anonymousHandshakes }
 
@@ -103,6 +110,13 @@ package struct WorkerCounts: Sendable {
     mutating func placeOfApp(_ id: String) -> Int {
         let place = apps.place(of: id)
         Self.grow(&appDenials, to: apps.names.count * Denial.allCases.count)
+        return place
+    }
+
+    mutating func placeOfPolicy(_ name: String) -> Int {
+        let place = policies.place(of: name)
+        Self.grow(&policyDecisions, to: policies.names.count * Self.policyColumns)
+        Self.grow(&policyViolations, to: policies.names.count * Self.violationColumns)
         return place
     }
 
@@ -173,6 +187,17 @@ package struct WorkerCounts: Sendable {
         self.observed[route] += 1
         if let observed { wouldDeny[route * Denial.allCases.count + Int(observed.rawValue)] += 1 }
         observedRows.count(key, observed ?? denial)
+    }
+
+    /// Counts a decision of a policy.
+    ///
+    /// - Parameter violations: Those that its conditions have found.
+    mutating func policyDecided(_ policy: Int, _ outcome: PolicyOutcome, _ violations: Violations, isSimulated: Bool) {
+        let half = 2 * policy + (isSimulated ? 1 : 0)
+        policyDecisions[half * PolicyOutcome.allCases.count + outcome.rawValue] += 1
+        for violation in Violation.allCases where violations.contains(violation) {
+            policyViolations[half * Violation.allCases.count + Int(violation.rawValue)] += 1
+        }
     }
 
     mutating func rateLimited(_ scope: RateScope) {

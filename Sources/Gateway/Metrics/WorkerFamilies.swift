@@ -20,9 +20,8 @@ package struct WorkerFamilies {
 
     package var all: [MetricFamily] {
         [
-            requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, rateExcesses,
-            withoutRoom,
-            proxyHeaders, handshakes, durations,
+            requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, policyDecisions,
+            policyViolations, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations,
         ]
             + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
@@ -129,6 +128,47 @@ package struct WorkerFamilies {
             "Forwarded requests that an enforced route would have refused, by route and denial code.")
         addDenials(by: \.routes, \.wouldDeny) { family.add($2, ["route": $0, "code": $1]) }
         return family
+    }
+
+    private var policyDecisions: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_policy_decisions_total",
+            """
+            Decisions of policies about requests, by policy; simulated ones have no effect; unavailable: its decision \
+            point gave none.
+            """)
+        let outcomes = PolicyOutcome.allCases
+        addPolicies(outcomes.count, \.policyDecisions) { policy, isSimulated, column, count in
+            let decision = String(describing: outcomes[column].name)
+            family.add(count, ["policy": policy, "decision": decision, "simulated": isSimulated])
+        }
+        return family
+    }
+
+    private var policyViolations: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_policy_violations_total",
+            "Violations that the conditions of policies have found, by policy and code.")
+        addPolicies(Violation.allCases.count, \.policyViolations) { policy, isSimulated, column, count in
+            let code = String(describing: Violation.allCases[column].row.code)
+            family.add(count, ["policy": policy, "violation": code, "simulated": isSimulated])
+        }
+        return family
+    }
+
+    /// Adds the sums of policies that occurred, separately for simulated ones.
+    private func addPolicies(
+        _ columns: Int, _ counts: KeyPath<WorkerCounts, [UInt64]>,
+        _ add: (_ policy: String, _ isSimulated: String, _ column: Int, _ count: UInt64) -> Void
+    ) {
+        let sums = sum(by: \.policies, columns: 2 * columns) { worker, place, column in
+            worker[keyPath: counts][place * 2 * columns + column]
+        }
+        for (policy, values) in sums {
+            for (column, count) in values.enumerated() where count > 0 {
+                add(policy, column < columns ? "false" : "true", column % columns, count)
+            }
+        }
     }
 
     private var rateExcesses: MetricFamily {

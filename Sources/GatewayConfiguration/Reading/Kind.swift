@@ -85,6 +85,52 @@ extension Kind where Value: ConfigurationSection {
     }
 }
 
+extension Kind {
+    /// Creates a mapping of names to sections.
+    ///
+    /// - Parameter what: one of them, with its article: "an upstream".
+    static func named<Element: ConfigurationSection>(
+        _ what: String, minimum: Int = 0
+    ) -> Kind where Value == [String: Element] {
+        let expected = minimum > 0 ? "a mapping of at least one name to \(what)" : "a mapping of names, each to \(what)"
+        let shape = Shape.named(Element.section, pattern: ConfiguredName.pattern)
+        return Kind(expected: expected, shape: shape) { item, reading in
+            guard case .mapping(let entries) = item.content else {
+                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                return nil
+            }
+            guard entries.count >= minimum else {
+                reading.refuse(item.place, "the mapping is empty", expected: expected)
+                return nil
+            }
+            var values: [String: Element] = [:]
+            for entry in entries {
+                do throws(InvalidValue) {
+                    let name = try ConfiguredName.parse(entry.key)
+                    values[name] = read(entry, what, reading)
+                } catch {
+                    reading.refuse(
+                        entry.keyPlace, error.message, expected: ConfiguredName.expected, suggestion: error.suggestion)
+                }
+            }
+            return values.count == entries.count ? values : nil
+        }
+    }
+
+    private static func read<Element: ConfigurationSection>(
+        _ entry: Item.Entry, _ what: String, _ reading: Reading
+    ) -> Element? {
+        guard !entry.value.isNothing else {
+            let noun = what.split(separator: " ", maxSplits: 1).last ?? ""
+            reading.refuse(
+                entry.keyPlace, "the \(noun) \(Printable.quoted(entry.key)) has no settings",
+                expected: "a mapping with: \(Element.section.names.joined(separator: ", "))")
+            return nil
+        }
+        return Element.read(entry.value, reading)
+    }
+}
+
 extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {
     /// One of the raw values of an enumeration.
     static var choice: Kind {

@@ -5,6 +5,7 @@ enum ConfiguredFieldName {
     static let expected = "the name of a request field that is not part of the message framing"
     static let expectedComponent = "the name of a request field in lower case that is not part of the message framing"
     static let expectedForwarded = "the name of a request field that is otherwise removed or refused"
+    static let expectedSent = "the name of a request field that has no secret, no proof and no word of another proxy"
     static let expectedUnusual = "the name of a request field with other characters than letters, digits and -"
 
     /// Fields without which a message has no end, no host or another meaning.
@@ -49,6 +50,19 @@ enum ConfiguredFieldName {
         }
         guard isAmong(ProtectedFields.removed) || isAmong(ProtectedFields.refused) else {
             throw InvalidValue("\(Printable.quoted(text)) is not a field that is always removed or refused")
+        }
+        return name
+    }
+
+    /// Parses the name of a field that a decision point learns.
+    static func parseSent(_ text: String) throws(InvalidValue) -> String {
+        try checkPlain(text, else: "cannot be sent")
+        let name = text.lowercased()
+        guard !ProtectedFields.isSecret(name) else {
+            throw InvalidValue("\(Printable.quoted(text)) may have a secret or a proof, which no decision point learns")
+        }
+        guard !(ProtectedFields.own + ProtectedFields.removed).contains(where: { $0.matches(name) }) else {
+            throw InvalidValue("\(Printable.quoted(text)) is always removed: a client's is not believed")
         }
         return name
     }

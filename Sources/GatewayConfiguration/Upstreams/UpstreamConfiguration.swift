@@ -204,41 +204,7 @@ extension UpstreamConfiguration {
 
 extension UpstreamConfiguration {
     /// A mapping of at least one upstream, by name.
-    static var named: Kind<[String: Self]> {
-        let expected = "a mapping of at least one name to an upstream"
-        let shape = Shape.named(section, pattern: ConfiguredName.pattern)
-        return Kind(expected: expected, shape: shape) { item, reading in
-            guard case .mapping(let entries) = item.content else {
-                reading.refuse(item.place, "found \(item.summary)", expected: expected)
-                return nil
-            }
-            guard !entries.isEmpty else {
-                reading.refuse(item.place, "the mapping is empty", expected: expected)
-                return nil
-            }
-            var upstreams: [String: Self] = [:]
-            for entry in entries {
-                do throws(InvalidValue) {
-                    let name = try ConfiguredName.parse(entry.key)
-                    upstreams[name] = read(entry, reading)
-                } catch {
-                    reading.refuse(
-                        entry.keyPlace, error.message, expected: ConfiguredName.expected, suggestion: error.suggestion)
-                }
-            }
-            return upstreams.count == entries.count ? upstreams : nil
-        }
-    }
-
-    private static func read(_ entry: Item.Entry, _ reading: Reading) -> Self? {
-        guard !entry.value.isNothing else {
-            reading.refuse(
-                entry.keyPlace, "the upstream \(Printable.quoted(entry.key)) has no settings",
-                expected: "a mapping with: \(section.names.joined(separator: ", "))")
-            return nil
-        }
-        return read(entry.value, reading)
-    }
+    static var named: Kind<[String: Self]> { .named("an upstream", minimum: 1) }
 }
 
 /// The addresses to which nothing may be forwarded.
@@ -272,6 +238,12 @@ struct OwnAddresses {
                     reading.refuse(item.place, "\(server) \(objection)", expected: "the address of a service")
                 }
             }
+        }
+        for point in root["decision_points"]?.entries ?? [] {
+            guard let item = point.value["url"], let text = item.text, let server = try? OutboundURL.parse(text).server,
+                let objection = objection(to: server)
+            else { continue }
+            reading.refuse(item.place, "\(server) \(objection)", expected: "the address of a decision point")
         }
     }
 

@@ -26,7 +26,9 @@ public struct Blueprint: Sendable {
     /// end are the same in all roles.
     public let workers: Int
     let listeners: [ListenerBlueprint]
+    /// The upstreams of routes, then those of decision points.
     private(set) var upstreams: [UpstreamSettings]
+    private let policies: PolicyBlueprint
     let resolver: ResolverSettings
     /// Addresses to which no name may resolve.
     let forbidden: ForbiddenAddresses
@@ -74,6 +76,8 @@ public struct Blueprint: Sendable {
             guard let upstream = configuration.upstreams[name] else { continue }
             upstreams.append(try UpstreamSettings(name, upstream))
         }
+        policies = try PolicyBlueprint(configuration)
+        if serves { upstreams += policies.decisionPoints.map(\.upstream) }
         self.upstreams = upstreams
         resolver = try ResolverSettings(configuration.resolver)
         forbidden = try ForbiddenAddresses(configuration)
@@ -82,7 +86,9 @@ public struct Blueprint: Sendable {
             Route(
                 name: route.name, host: route.host, prefix: route.path,
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
-                enforcedPercent: route.enforce.percent, apps: Self.apps(route, configuration),
+                enforcedPercent: route.enforce.percent,
+                policy: PolicyBlueprint.place(of: route.policy, in: configuration),
+                apps: Self.apps(route, configuration),
                 components: route.components,
                 // The configuration has checked that every route names a configured upstream.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
@@ -262,7 +268,12 @@ public struct Blueprint: Sendable {
     /// The settings from which each worker makes its application.
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
-            routes: routes, upstreams: upstreams, certificateFields: configuration.certificateFields,
+            routes: routes, upstreams: Array(upstreams.prefix(serviceCount)), policies: policies.policies,
+            decisionPoints: zip(policies.decisionPoints, upstreams.dropFirst(serviceCount)).map { point, upstream in
+                var point = point
+                point.upstream = upstream
+                return point
+            }, certificateFields: configuration.certificateFields,
             strippedFields: configuration.strippedFields,
             forwardedFields: configuration.forwardedFields, denialURI: configuration.denialURI,
             listeners: listeners.map(\.name), ports: listeners.map(\.ports),
@@ -294,12 +305,15 @@ public struct Blueprint: Sendable {
     public var summary: String {
         let hosts = listeners.reduce(0) { $0 + $1.hosts.count }
         let counts = [
-            (listeners.count, "listener"), (hosts, "host"), (routes.count, "route"), (upstreams.count, "upstream"),
+            (listeners.count, "listener"), (hosts, "host"), (routes.count, "route"), (serviceCount, "upstream"),
             (workers, "worker"),
         ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
     }
+
+    /// The number of upstreams of routes.
+    private var serviceCount: Int { upstreams.count - (role.servesRequests ? policies.decisionPoints.count : 0) }
 
     /// What upstreams receive of clients' certificates, the most of all.
     var keptCertificates: CertificateForwarding { upstreams.map(\.clientFields.certificate).max() ?? .off }

@@ -145,3 +145,24 @@ enum FaultyFile {
         return try? Certificate.all(inPEM: bytes, library)
     }
 }
+
+extension FileContents {
+    /// Reads a bearer token: printable characters without spaces, so that no field can follow it. Line ends at the end
+    /// are ignored.
+    ///
+    /// - Parameters:
+    ///   - path: Nil for no token.
+    ///   - section: The section of the conf file, for messages.
+    static func token(_ path: String?, of section: String) throws(StartupError) -> String? {
+        guard let path else { return nil }
+        var bytes: [UInt8]
+        do { bytes = try readPrivate(path) } catch { throw StartupError(in: "\(section): token_file", error) }
+        while let last = bytes.last, last == 0x0a || last == 0x0d { bytes.removeLast() }
+        guard (1...4_096).contains(bytes.count), bytes.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw StartupError(
+                "\(section): token_file: \(path): it must be one line of printable characters without spaces",
+                of: .file(path))
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -90,9 +90,11 @@ extension Configuration {
 extension Configuration {
     /// Always in the same order.
     private var upstreamFiles: [String] {
-        upstreams.sorted { $0.key < $1.key }.compactMap(\.value.tls).flatMap { tls in
+        let points = decisionPoints.sorted { $0.key < $1.key }.map(\.value)
+        let all = upstreams.sorted { $0.key < $1.key }.compactMap(\.value.tls) + points.compactMap(\.tls)
+        return all.flatMap { tls in
             tls.authoritiesPaths + (tls.identity.map { [$0.certificatePath, $0.keyPath] } ?? [])
-        }
+        } + points.compactMap(\.tokenPath)
     }
 }
 

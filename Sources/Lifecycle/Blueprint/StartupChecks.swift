@@ -245,6 +245,10 @@ extension Configuration {
                 guard let tls = upstream.tls else { continue }
                 add("upstream \(name)", [tls.identity?.certificatePath] + tls.authoritiesPaths, tls.place)
             }
+            for (name, point) in decisionPoints.sorted(by: { $0.key < $1.key }) {
+                guard let tls = point.tls else { continue }
+                add("decision point \(name)", [tls.identity?.certificatePath] + tls.authoritiesPaths, tls.place)
+            }
         }
         if role.enrols, let enrolment {
             add("enrolment", [enrolment.tls.certificatePath], enrolment.tls.place)

@@ -35,25 +35,8 @@ struct TracingBlueprint: Sendable {
         export = ExportSettings(
             host: tracing.endpoint.authority, path: tracing.endpoint.path, upstream: upstream,
             resolver: try ResolverSettings(configuration.resolver), forbidden: forbidden,
-            timeout: TimeSpan(tracing.timeout), token: try Self.token(tracing.tokenPath),
+            timeout: TimeSpan(tracing.timeout), token: try FileContents.token(tracing.tokenPath, of: "tracing"),
             resource: Self.resource(tracing.serviceName), version: GatewayVersion.text)
-    }
-
-    /// Reads the token: printable characters without spaces, so that no field can follow it. Line ends at the end are
-    /// ignored.
-    private static func token(_ path: String?) throws(StartupError) -> String? {
-        guard let path else { return nil }
-        var bytes: [UInt8]
-        do { bytes = try FileContents.readPrivate(path) } catch {
-            throw StartupError(in: "tracing: token_file", error)
-        }
-        while let last = bytes.last, last == 0x0a || last == 0x0d { bytes.removeLast() }
-        guard (1...4_096).contains(bytes.count), bytes.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-            throw StartupError(
-                "tracing: token_file: \(path): it must be one line of printable characters without spaces",
-                of: .file(path))
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Attributes by the semantic conventions for resources. Each process has a new instance id, as they demand.

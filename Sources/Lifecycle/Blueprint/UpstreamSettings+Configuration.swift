@@ -32,10 +32,7 @@ extension UpstreamSettings {
         responseTimeout = TimeSpan(upstream.responseTimeout)
         contentTimeout = TimeSpan(upstream.contentTimeout)
         idleTimeout = TimeSpan(upstream.idleTimeout)
-        ejection.failures = upstream.ejection.failures
-        ejection.time = TimeSpan(upstream.ejection.time)
-        ejection.longest = TimeSpan(upstream.ejection.longest)
-        ejection.minimumServers = upstream.ejection.minimumServers
+        ejection = EjectionRules(upstream.ejection)
         health = upstream.health.map(HealthCheckRules.init)
         clientFields = ClientFieldSettings(upstream)
     }
@@ -88,8 +85,18 @@ extension UpstreamSettings.Server {
     }
 }
 
+extension EjectionRules {
+    init(_ ejection: EjectionConfiguration) {
+        self.init()
+        failures = ejection.failures
+        time = TimeSpan(ejection.time)
+        longest = TimeSpan(ejection.longest)
+        minimumServers = ejection.minimumServers
+    }
+}
+
 extension ClientContext.Settings {
-    fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
+    init(_ tls: UpstreamTLSConfiguration) throws {
         let authorities = try tls.authoritiesPaths.map { try PEMFile($0, in: tls.place) }
         let trusted: TrustedAuthorities
         do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
@@ -146,7 +153,7 @@ extension ClientFieldSettings {
 }
 
 extension HealthCheckRules {
-    fileprivate init(_ health: HealthCheckConfiguration) {
+    init(_ health: HealthCheckConfiguration) {
         self.init(path: health.path)
         host = health.host
         interval = TimeSpan(health.interval)

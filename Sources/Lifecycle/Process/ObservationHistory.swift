@@ -1,12 +1,11 @@
 internal import Gateway
 
-/// What was counted of routes that are not enforced on every device, at moments of the last day. A value whose caller
-/// passes the time.
-struct ObservationHistory {
+/// What was counted in a table, at moments of the last day. A value whose caller passes the time.
+struct ObservationHistory<Table: ObservationTable> {
     private struct Moment {
         /// In minutes of any clock.
         let minute: Int64
-        let total: ObservedRequests
+        let total: Table
     }
 
     /// Of the last hour, one for each minute.
@@ -14,14 +13,14 @@ struct ObservationHistory {
     /// Of the last day, one for each hour.
     private var hours: [Moment] = []
     /// The sum of all workers since their start.
-    private var total = ObservedRequests()
+    private var total = Table()
     /// The last table of each worker.
-    private var latest: [Int: ObservedRequests] = [:]
+    private var latest: [Int: Table] = [:]
 
     /// Adds what the workers have counted since the last call.
-    mutating func take(_ tables: [Int: ObservedRequests]) {
+    mutating func take(_ tables: [Int: Table]) {
         for (worker, table) in tables {
-            total.add(table.since(latest[worker] ?? ObservedRequests()))
+            total.add(table.since(latest[worker] ?? Table()))
             latest[worker] = table
         }
     }
@@ -38,8 +37,8 @@ struct ObservationHistory {
     }
 
     /// What was counted in about the last hour, or since the first moment if that is later.
-    var lastHour: [ObservedRequests.Key: ObservedRequests.Row] { total.since(minutes.first?.total ?? .init()) }
+    var lastHour: Table.Rows { total.since(minutes.first?.total ?? .init()) }
 
     /// What was counted in about the last day.
-    var lastDay: [ObservedRequests.Key: ObservedRequests.Row] { total.since(hours.first?.total ?? .init()) }
+    var lastDay: Table.Rows { total.since(hours.first?.total ?? .init()) }
 }

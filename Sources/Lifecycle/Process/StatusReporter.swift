@@ -26,7 +26,8 @@ final class StatusReporter {
     /// Nil without a registry.
     private let tally: DeviceTally?
     private let startedAt = WallClock.seconds
-    private var history = ObservationHistory()
+    private var observed = ObservationHistory<ObservedRequests>()
+    private var policies = ObservationHistory<PolicyTallies>()
     private var historian: LoopTimer?
 
     init(
@@ -46,12 +47,15 @@ final class StatusReporter {
         historian = LoopTimer(loop: loop, interval: .seconds(60), repeats: true) { [unowned self] in keepHistory() }
     }
 
-    /// Keeps what was counted of routes that are not enforced on every device.
+    /// Keeps what was counted of policies, and of routes that are not enforced on every device.
     private func keepHistory() {
-        guard generations.served.blueprint.routes.contains(where: \.isObserved) else { return }
+        guard generations.served.blueprint.routes.contains(where: { $0.isObserved || $0.policy != nil }) else { return }
         snapshots.collect { [unowned self] latest, _ in
-            history.take(latest.mapValues(\.counts.observedRows))
-            history.keep(at: Instant.now.nanoseconds / 60_000_000_000)
+            let minute = Instant.now.nanoseconds / 60_000_000_000
+            observed.take(latest.mapValues(\.counts.observedRows))
+            observed.keep(at: minute)
+            policies.take(latest.mapValues(\.counts.policyTallies))
+            policies.keep(at: minute)
         }
     }
 
@@ -59,13 +63,26 @@ final class StatusReporter {
     private func observedRoutes(_ latest: [Int: WorkerSnapshot]) -> [StatusDocument.Observed]? {
         let routes = generations.served.blueprint.routes.filter(\.isObserved)
         guard !routes.isEmpty else { return nil }
-        history.take(latest.mapValues(\.counts.observedRows))
-        let (hour, day) = (history.lastHour, history.lastDay)
+        observed.take(latest.mapValues(\.counts.observedRows))
+        let (hour, day) = (observed.lastHour, observed.lastDay)
         return routes.flatMap { route in
             day.keys.filter { $0.route == route.name }
                 .sorted { ($0.app, $0.version) < ($1.app, $1.version) }
                 .map { StatusDocument.Observed($0, percent: route.enforcedPercent, hour[$0], day[$0]) }
         }
+    }
+
+    /// The table of policies' decisions.
+    private func policyDecisions(_ latest: [Int: WorkerSnapshot]) -> [StatusDocument.Policy]? {
+        guard generations.served.blueprint.routes.contains(where: { $0.policy != nil }) else { return nil }
+        policies.take(latest.mapValues(\.counts.policyTallies))
+        let (hour, day) = (policies.lastHour, policies.lastDay)
+        return day.keys.sorted { ($0.policy, $1.isSimulated ? 1 : 0) < ($1.policy, $0.isSimulated ? 1 : 0) }
+            .map { key in
+                StatusDocument.Policy(
+                    policy: key.policy, simulated: key.isSimulated, lastHour: StatusDocument.Policy.Span(hour[key]),
+                    lastDay: StatusDocument.Policy.Span(day[key]))
+            }
     }
 
     /// Receives a worker's counts.
@@ -229,7 +246,8 @@ final class StatusReporter {
             apps: blueprint.apps.map {
                 StatusDocument.App(
                     id: $0.id.description, environment: $0.environment.rawValue, counter: $0.counters.description)
-            }, observedRoutes: observedRoutes(latest), registry: registry)
+            }, observedRoutes: observedRoutes(latest), policies: policyDecisions(latest),
+            registry: registry)
     }
 
     /// Metrics that workers do not count.
@@ -321,6 +339,16 @@ extension StatusDocument.Observed {
             route: key.route, enforce: EnforcedPercentage(percent: percent).description,
             app: key.app.isEmpty ? nil : key.app, version: key.version.isEmpty ? nil : key.version,
             lastHour: Span(hour), lastDay: Span(day))
+    }
+}
+
+extension StatusDocument.Policy.Span {
+    fileprivate init(_ row: PolicyTallies.Row?) {
+        let violations = (row?.violations ?? [:]).map { (String(describing: $0.key.row.code), $0.value) }
+        self.init(
+            decisions: row?.decisions ?? 0, denied: row?.denied ?? 0, unavailable: row?.unavailable ?? 0,
+            // Codes are unique.
+            violations: Dictionary(uniqueKeysWithValues: violations))
     }
 }
 

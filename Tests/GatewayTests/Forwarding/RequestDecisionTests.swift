@@ -32,12 +32,14 @@ struct RequestDecisionTests {
         case webSocketMalformed, webSocketVersion
         case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
         case deviceRate
+        case lacking
         case queueFull
         case noProof, malformedProof, otherKeyID, otherPlatform, unknownAlgorithm, challengeForeign, old, incomplete
         case counterUncovered, counterAbsent, counterMalformed, signatureLength
         case signatureInvalid, category
         case upstreamBusy, tunnels, deviceTunnels, deviceRequests
         case routeRate
+        case pointDenies, pointSilent
         case contentLength, contentStale, digest
         case replayed, late, epochChanged, storeLost, deviceGone
 
@@ -59,6 +61,8 @@ struct RequestDecisionTests {
             case .bindingEnded, .otherKeyID: .deviceMismatch
             case .risky: .deviceRisky
             case .oldSystem: .osOutdated
+            case .lacking, .pointDenies: .policyDenied
+            case .pointSilent: .policyUnavailable
             case .otherEnvironment, .otherApp, .category, .otherPlatform: .appRefused
             case .queueFull: .overloaded
             case .noProof: .proofRequired
@@ -100,6 +104,7 @@ struct RequestDecisionTests {
                 .otherEnvironment,
                 .otherApp:
                 2
+            case .pointDenies, .pointSilent: 7
             case .noProof, .malformedProof: 3
             case .counterUncovered, .counterAbsent, .counterMalformed: 6
             case .upstreamBusy, .tunnels, .deviceTunnels, .deviceRequests: 4
@@ -292,7 +297,7 @@ private final class World {
     private var received: RegistryEvent?
     private let binding = Fixture.bindingKey(1)
     private let app: AppID
-    /// By whether its rates are exhausted, which no other request may notice.
+    /// By whether its rates are exhausted, which no other request may notice, or its policy demands an attestation.
     private let gateways: [Fault?: GatewayApplication]
     /// The counter of the last request.
     var counter: UInt32 = 1_000
@@ -334,8 +339,8 @@ private final class World {
         registry = try DeviceRegistry.start(MemoryContent())
         let secrets = try GatewaySecrets(parsing: GatewaySecrets.fresh(library))
         var gateways: [Fault?: GatewayApplication] = [:]
-        for fault in [nil, Fault.source, .deviceRate, .routeRate] {
-            let gateway = try Self.gateway(exhausted: fault, enforcedPercent, loop, log, library)
+        for fault in [nil, Fault.source, .deviceRate, .lacking, .routeRate] {
+            let gateway = try Self.gateway(for: fault, enforcedPercent, loop, log, library)
             let categories = AppExtensionPolicy.Categories([.appStore], absence: .refused)
             let settings = Enforcement.Settings(
                 apps: [
@@ -371,12 +376,13 @@ private final class World {
     }
 
     private static func gateway(
-        exhausted fault: Fault?, _ enforcedPercent: Int, _ loop: Loop, _ log: LogWriter, _ library: LibraryContext
+        for fault: Fault?, _ enforcedPercent: Int, _ loop: Loop, _ log: LogWriter, _ library: LibraryContext
     ) throws -> GatewayApplication {
         let routes = [(Requirement.requestProof, "/records", false), (.requestProof, "/chat", true)].map {
             Route(
                 name: $0.1, host: "a.example", prefix: $0.1, methods: MethodSet([.get, .post]), requirement: $0.0,
-                enforcedPercent: enforcedPercent, apps: AppSet(places: [0], of: 1), upstream: 0, contentLimit: 10,
+                enforcedPercent: enforcedPercent, policy: fault == .lacking ? 0 : 1, apps: AppSet(places: [0], of: 1),
+                upstream: 0, contentLimit: 10,
                 webSocket: $0.2)
         }
         let address = try SocketAddress("127.0.0.1:9")
@@ -388,6 +394,10 @@ private final class World {
             GatewayApplication.Settings(
                 routes: routes,
                 upstreams: [UpstreamSettings(name: "service", servers: [.init(name: "a", addresses: [address])])],
+                policies: [
+                    DevicePolicy(name: "attested", apple: [.attestedWithin(60)], android: [.attestedWithin(60)]),
+                    DevicePolicy(name: "asked", decisionPoint: 0),
+                ], decisionPoints: [],
                 certificateFields: [], strippedFields: [], forwardedFields: [], denialURI: "", listeners: ["listener"],
                 ports: [[443]],
                 accessLog: AccessLog.Settings(), tracing: nil, rates: rates, sourceLimits: .init(),
@@ -420,11 +430,11 @@ private final class World {
                 bytes: 16_384, target: 8_192, fields: 100, admitsUnusualNames: true, targetForms: .common))
         var head = RequestHead()
         _ = try parser.parse(bytes.span, into: &head)
-        let exhausted = [Fault.source, .deviceRate, .routeRate].first { faults.contains($0) }
-        let gateway = try #require(gateways[exhausted])
+        let special = [Fault.source, .deviceRate, .lacking, .routeRate].first { faults.contains($0) }
+        let gateway = try #require(gateways[special])
         var now = Instant.now
         let isSelfSigned = self.isSelfSigned || faults.contains(.stranger)
-        if let exhausted { exhaust(exhausted, gateway, now) }
+        if let special { exhaust(special, gateway, now) }
         if let refusal = RequestDecision.source(1, gateway, now: now) { return refusal.denial }
 
         var decision = RequestDecision()
@@ -439,6 +449,9 @@ private final class World {
         defer {
             observed = decision.observed?.denial
             isIdentified = observed != nil && (decision.device != nil || decision.proof != nil)
+        }
+        func answered() -> RequestDecision.Step? {
+            decision.answered(answer(faults), hasContent: head.framing.hasContent, gateway)
         }
         var step = begun()
         while true {
@@ -456,7 +469,13 @@ private final class World {
                 step = decision.admit(
                     shortage(faults, decision, gateway), hasContent: head.framing.hasContent, certificateEnd: .max,
                     gateway, now: now)
+            case .ask, .awaitAnswer: step = try #require(answered())
             case .collect:
+                // The decision point answers before the content is complete.
+                if decision.policies.isAnswerDue, let next = answered() {
+                    step = next
+                    continue
+                }
                 let length = faults.contains(.contentLength) ? 11 : content.count
                 guard !decision.isTooMuch(UInt64(length), gateway) else { return .contentTooLarge }
                 if faults.contains(.contentStale) { now = now + .seconds(61) }
@@ -468,11 +487,18 @@ private final class World {
         }
     }
 
+    /// The answer of the policy's decision point.
+    private func answer(_ faults: Set<Fault>) -> Refusal? {
+        if faults.contains(.pointDenies) { return Refusal(.policyDenied) }
+        return faults.contains(.pointSilent) ? Refusal(.policyUnavailable) : nil
+    }
+
     private func exhaust(_ fault: Fault, _ gateway: GatewayApplication, _ now: Instant) {
         guard let limiter = gateway.limiter else { return }
         switch fault {
         case .source: _ = limiter.excess(ofSource: 1, now: now)
         case .deviceRate: if let id = DeviceID(1) { _ = limiter.excess(of: id, now: now) }
+        case .lacking: break
         default: for route in gateway.routes.routes.indices { _ = limiter.excess(ofRoute: route, now: now) }
         }
     }

@@ -10,7 +10,7 @@ struct ObservationHistoryTests {
 
     @Test("an hour and a day end at their first moments, and moments are forgotten")
     func windows() {
-        var (history, total) = (ObservationHistory(), ObservedRequests())
+        var (history, total) = (ObservationHistory<ObservedRequests>(), ObservedRequests())
         #expect(history.lastHour.isEmpty)
         // One request in each minute of three days.
         for minute in 0..<Int64(3 * 24 * 60) {
@@ -26,7 +26,7 @@ struct ObservationHistoryTests {
 
     @Test("a second look within a minute keeps the first moment")
     func twice() {
-        var (history, total) = (ObservationHistory(), ObservedRequests())
+        var (history, total) = (ObservationHistory<ObservedRequests>(), ObservedRequests())
         history.keep(at: 5)
         total.count(key, nil)
         history.take([0: total])
@@ -37,7 +37,7 @@ struct ObservationHistoryTests {
     @Test("workers that met different versions are summed, each request once, in at most as many rows as one has")
     func workers() {
         func key(_ version: Int) -> ObservedRequests.Key { .init(route: "records", app: "", version: "a/\(version)") }
-        var (history, tables) = (ObservationHistory(), [Int: ObservedRequests]())
+        var (history, tables) = (ObservationHistory<ObservedRequests>(), [Int: ObservedRequests]())
         func sum(_ rows: [ObservedRequests.Key: ObservedRequests.Row]) -> UInt64 {
             rows.values.reduce(0) { $0 + $1.requests }
         }

@@ -7,6 +7,7 @@ const dayLength = 86_400_000
 export function show(status) {
   upstreams(status.upstreams)
   rollout(status.observed_routes ?? [])
+  policies(status.policies ?? [])
   certificates(status.certificates)
   configuration(status)
 }
@@ -39,6 +40,19 @@ function rollout(list) {
       element("td", { class: "number" }, count(span.requests)), element("td", { class: "number" }, share(span.passed, span.requests))]),
     element("td", {}, Object.entries(each.last_day.denials).sort((a, b) => b[1] - a[1])
       .map(([code, number]) => `${code} ${share(number, each.last_day.requests)}`).join(", ")))))
+}
+
+// Decisions of policies; a simulated one only counts whom it would refuse.
+function policies(list) {
+  find("policies").hidden = !list.length
+  fill(find("policy-table").tBodies[0], ...list.map(each => element("tr", {},
+    element("td", {}, each.policy), element("td", {}, each.simulated ? mark("plain", "simulated") : "enforced"),
+    ...[each.last_hour, each.last_day].flatMap(span => [
+      element("td", { class: "number" }, count(span.decisions)),
+      element("td", { class: "number" }, share(span.denied, span.decisions))]),
+    element("td", {}, [...Object.entries(each.last_hour.violations).sort((a, b) => b[1] - a[1]),
+      ...(each.last_hour.unavailable ? [["without a decision", each.last_hour.unavailable]] : [])]
+      .map(([code, number]) => `${code} ${share(number, each.last_hour.decisions)}`).join(", ")))))
 }
 
 function ending(time) {

@@ -1,0 +1,269 @@
+internal import Bytes
+internal import Cryptography
+package import EventLoop
+internal import Encoding
+internal import HTTP
+package import Policy
+internal import Registry
+internal import Telemetry
+package import Upstream
+internal import Vocabulary
+
+/// The settings of a decision point, the same for all workers.
+package struct DecisionPointSettings: Sendable {
+    package let name: String
+    package var upstream: UpstreamSettings
+    package let decision: DecisionSettings
+    /// The URL without a path, and the value of Host.
+    let url: String
+    let host: String
+    /// Nil if the metadata names it.
+    package let path: String?
+    let token: String?
+    let timeout: TimeSpan
+    /// How long an answer holds. 0 for the request that has asked.
+    let cache: TimeSpan
+
+    /// - Parameters:
+    ///   - path: The path of decisions. Nil if AuthZEN's metadata at the URL names it.
+    ///   - timeout: The time for a whole call.
+    package init(
+        name: String, upstream: UpstreamSettings, decision: DecisionSettings, url: String, host: String, path: String?,
+        token: String?, timeout: TimeSpan, cache: TimeSpan
+    ) {
+        self.name = name
+        self.upstream = upstream
+        self.decision = decision
+        self.url = url
+        self.host = host
+        self.path = path
+        self.token = token
+        self.timeout = timeout
+        self.cache = cache
+    }
+}
+
+/// The decision points of one worker.
+final class DecisionPoints {
+    enum Answer {
+        /// Nil if the request is allowed.
+        case known(Refusal?)
+        /// `inquiryEnded` follows.
+        case asked(Inquiry)
+    }
+
+    private let points: [DecisionPoint]
+    private unowned let gateway: GatewayApplication
+    /// Questions of simulated policies that have no answer yet.
+    private var simulated = 0
+
+    /// Further questions of simulated policies are left out, so that they never delay real ones.
+    private static let simulatedLimit = 32
+
+    init(
+        _ settings: [DecisionPointSettings], for gateway: GatewayApplication, loop: Loop, _ library: LibraryContext,
+        _ metrics: WorkerMetrics
+    ) throws(CryptographyError) {
+        self.gateway = gateway
+        points = try settings.map { settings throws(CryptographyError) in
+            try DecisionPoint(settings, loop: loop, buffers: gateway.pool, library, metrics)
+        }
+        for point in points {
+            point.pool.onHealthChange = { [unowned gateway] server, change in
+                gateway.serverHealthChanged(upstream: nil, server: server, change)
+            }
+        }
+    }
+
+    var pools: [UpstreamPool] { points.map(\.pool) }
+
+    func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for point in points { point.pool.readdress(server, to: addresses) }
+    }
+
+    func close() { for point in points { point.close() } }
+
+    /// Asks the decision point of a policy about a request.
+    func ask(for exchange: ForwardingExchange, by track: PolicyTrack) -> Answer {
+        guard let point = point(of: track), let policy = gateway.judge?.policies[track.policy] else {
+            return .known(Refusal(.internalError, "a policy without its decision point"))
+        }
+        let inquiry = Inquiry()
+        let outcome = point.ask(exchange, inquiry) { [unowned exchange, gateway] result in
+            exchange.inquiryEnded(Self.refusal(result, of: track, policy.name, point.settings.name, gateway))
+        }
+        guard let outcome else { return .asked(inquiry) }
+        return .known(Self.refusal(outcome, of: track, policy.name, point.settings.name, gateway))
+    }
+
+    /// Asks the decision point of a simulated policy. Only a difference from what was decided is logged: the request
+    /// was allowed.
+    func simulate(_ exchange: ForwardingExchange, by track: PolicyTrack) {
+        guard let point = point(of: track), let route = exchange.request.decision.route, simulated < Self.simulatedLimit
+        else { return }
+        simulated += 1
+        let (trace, gateway) = (exchange.request.trace, gateway)
+        let note: (Result<PolicyDecision, InquiryFailure>) -> Void = { [weak self] result in
+            self?.simulated -= 1
+            switch result {
+            case .success(let decision):
+                gateway.policyDecided(track, decision.isAllowed ? .allow : .deny, [])
+                guard !decision.isAllowed else { return }
+                let codes = decision.violations.map { " \($0)" }.joined()
+                gateway.simulatedDecision("deny\(codes)", by: track, on: route, of: trace)
+            case .failure(let failure):
+                gateway.policyDecided(track, .unavailable, [])
+                gateway.simulatedDecision("unavailable: \(failure.reason)", by: track, on: route, of: trace)
+            }
+        }
+        if let outcome = point.ask(exchange, Inquiry(), then: note) { note(outcome) }
+    }
+
+    private func point(of track: PolicyTrack) -> DecisionPoint? {
+        gateway.judge?.policies[track.policy].decisionPoint.map { points[$0] }
+    }
+
+    private static func refusal(
+        _ result: Result<PolicyDecision, InquiryFailure>, of track: PolicyTrack, _ policy: String, _ point: String,
+        _ gateway: GatewayApplication
+    ) -> Refusal? {
+        switch result {
+        case .success(let decision) where decision.isAllowed:
+            gateway.policyDecided(track, .allow, [])
+            return nil
+        case .success(let decision):
+            gateway.policyDecided(track, .deny, [])
+            let reasons = [decision.violations.joined(separator: ", "), decision.adminReason].compactMap(\.self)
+            return Refusal(
+                .policyDenied,
+                "policy \(policy), by \(point): \(reasons.filter { !$0.isEmpty }.joined(separator: "; "))",
+                objection: PolicyObjection(violations: decision.violations, reason: decision.userReason))
+        // What no mapping fits is not allowed.
+        case .failure(.question(let fault)):
+            gateway.policyDecided(track, .deny, [])
+            return Refusal(
+                .policyDenied, "policy \(policy), by \(point): \(fault.reason)",
+                objection: PolicyObjection(violations: [], reason: nil))
+        case .failure(let failure):
+            gateway.policyDecided(track, .unavailable, [])
+            return Refusal(.policyUnavailable, "policy \(policy), by \(point): \(failure.reason)")
+        }
+    }
+}
+
+/// A question on its way.
+final class Inquiry {
+    fileprivate var call: OutboundCall?
+
+    /// Ends the wait. No answer follows.
+    func stop() {
+        call?.stop()
+        call = nil
+    }
+}
+
+/// One decision point of one worker: its connections, and the answers that still hold.
+private final class DecisionPoint {
+    let settings: DecisionPointSettings
+    let pool: UpstreamPool
+    private let calls: DecisionCalls
+    private let loop: Loop
+    /// The path of decisions. Nil while the metadata is not known.
+    private var path: String?
+    private var answers = AnswerCache()
+    private var discovery: OutboundCall?
+    private var discoveryTimer: LoopTimer?
+
+    private static let discoveryPause = TimeSpan.seconds(5)
+
+    init(
+        _ settings: DecisionPointSettings, loop: Loop, buffers: BufferPool, _ library: LibraryContext,
+        _ metrics: WorkerMetrics
+    ) throws(CryptographyError) {
+        self.settings = settings
+        self.loop = loop
+        let upstream = settings.upstream
+        pool = try UpstreamPool(
+            loop: loop, buffers: buffers, settings: upstream,
+            tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library)
+        calls = DecisionCalls(settings, on: pool, loop: loop)
+        path = settings.path
+        guard path == nil else { return }
+        discoveryTimer = LoopTimer(loop: loop, startsIn: TimeSpan.milliseconds(0)) { [unowned self] in discover() }
+    }
+
+    private func discover() {
+        discovery = calls.discover { [unowned self] found in
+            discovery = nil
+            path = found
+            if found == nil { discoveryTimer?.start(after: Self.discoveryPause) }
+        }
+    }
+
+    func close() {
+        discovery?.stop()
+        discoveryTimer = nil
+        pool.close()
+    }
+
+    /// Asks about a request.
+    ///
+    /// - Parameter completion: Called later with the answer, unless the inquiry is stopped.
+    /// - Returns: The answer if it is known.
+    func ask(
+        _ exchange: ForwardingExchange, _ inquiry: Inquiry,
+        then completion: @escaping (Result<PolicyDecision, InquiryFailure>) -> Void
+    ) -> Result<PolicyDecision, InquiryFailure>? {
+        let key = settings.cache.nanoseconds > 0 ? exchange.answerKey(settings.decision) : nil
+        if let key, let known = answers.answer(to: key, at: loop.now) { return .success(known) }
+        guard let path else { return .failure(.metadata) }
+        guard let question = exchange.question(settings.decision) else { return .failure(.pseudonym) }
+        let document: [UInt8]
+        do throws(QuestionFault) { document = try question.document(by: settings.decision) } catch {
+            return .failure(.question(error))
+        }
+        let trace = exchange.request.trace.id
+        let identifier = Hexadecimal.encode(trace.high, digits: 16) + Hexadecimal.encode(trace.low, digits: 16)
+        inquiry.call = calls.ask(document, at: path, identifier) { [unowned self] result in
+            inquiry.call = nil
+            if let key, case .success(let decision) = result {
+                answers.keep(decision, for: key, until: loop.now + settings.cache)
+            }
+            completion(result)
+        }
+        return nil
+    }
+}
+
+/// All that an answer depends on.
+struct AnswerKey: Hashable {
+    let route: Int
+    let method: UInt8
+    /// The certificate's key, or the certificate's id.
+    let client: KeyID
+    /// The number of the device's posture; 0 without a device.
+    let generation: UInt32
+    /// What is sent of the request besides, with a separator after each.
+    var rest: [UInt8] = []
+}
+
+/// Answers that still hold, in two generations: when the young one is full it becomes the old one.
+private struct AnswerCache {
+    private var young: [AnswerKey: (decision: PolicyDecision, end: Instant)] = [:]
+    private var old: [AnswerKey: (decision: PolicyDecision, end: Instant)] = [:]
+
+    private static let limit = 4_096
+
+    func answer(to key: AnswerKey, at now: Instant) -> PolicyDecision? {
+        guard let kept = young[key] ?? old[key], now < kept.end else { return nil }
+        return kept.decision
+    }
+
+    mutating func keep(_ decision: PolicyDecision, for key: AnswerKey, until end: Instant) {
+        if young.count >= Self.limit {
+            old = young
+            young = [:]
+        }
+        young[key] = (decision, end)
+    }
+}

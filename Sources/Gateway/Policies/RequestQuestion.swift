@@ -1,0 +1,105 @@
+internal import Bytes
+internal import Cryptography
+internal import Encoding
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import Vocabulary
+
+/// What a decision point learns of a request.
+extension ForwardingExchange {
+    /// Returns the question about the request, with the facts that the settings name.
+    ///
+    /// - Returns: nil if a pseudonym cannot be computed.
+    func question(_ settings: DecisionSettings) -> DecisionQuestion? {
+        guard let route = request.decision.route.map({ gateway.routes.routes[$0] }),
+            let enforcement = gateway.enforcement
+        else { return nil }
+        let facts = settings.facts
+        let bytes = headBytes.readable
+        let head = head
+        guard let client = clientOfQuestion(route, enforcement) else { return nil }
+        var question = DecisionQuestion(
+            method: head.method.map { String(describing: $0.name) } ?? "", route: route.name,
+            host: Self.text(head.host.of(bytes)), path: Self.text(head.path.of(bytes)),
+            query: head.query.map { Self.text($0.of(bytes)) }, client: client)
+        if let device = request.decision.device {
+            let app = enforcement.apps[request.decision.app]
+            question.app = AppID(String(decoding: app.id, as: UTF8.self))
+            question.appDigest = app.rpIDHash.bytes
+            question.platform = device.platform
+            question.posture = enforcement.posture(of: device)?.posture
+            question.person = question.posture?.subject.flatMap {
+                enforcement.pseudonym(ofPerson: $0, for: route.upstream)
+            }
+        }
+        if facts.contains(.clientNetwork) {
+            question.network = String(decoding: ClientNetwork.text(of: origin.peer), as: UTF8.self)
+        }
+        forEachField(in: settings, head, bytes) { name, value in
+            question.fields.append((name: name, value: Self.text(value)))
+        }
+        return question
+    }
+
+    private func clientOfQuestion(_ route: Route, _ enforcement: Enforcement) -> DecisionQuestion.Client? {
+        if let device = request.decision.device {
+            return (try? enforcement.pseudonym(of: device, for: route.upstream)).map {
+                .device(Hexadecimal.encode($0.bytes))
+            }
+        }
+        guard let key = client.shareKey else { return nil }
+        return (try? enforcement.pseudonym(ofKey: key, for: route.upstream)).map {
+            .certificate(Hexadecimal.encode($0.bytes))
+        }
+    }
+
+    /// Returns all that an answer depends on. Nil if nothing may be kept.
+    func answerKey(_ settings: DecisionSettings) -> AnswerKey? {
+        guard let route = request.decision.route, let key = client.shareKey, let method = head.method else {
+            return nil
+        }
+        var answerKey = AnswerKey(
+            route: route, method: method.rawValue, client: key,
+            generation: request.decision.device?.postureGeneration ?? 0)
+        let varies =
+            settings.facts.contains(.path) || settings.facts.contains(.query)
+            || settings.facts.contains(.clientNetwork) || !settings.headers.isEmpty || !settings.mapping.isFixed
+        guard varies else { return answerKey }
+        let bytes = headBytes.readable
+        let head = head
+        func add(_ span: Span<UInt8>) {
+            for index in span.indices { answerKey.rest.append(span[index]) }
+            answerKey.rest.append(0)
+        }
+        if settings.facts.contains(.path) || !settings.mapping.isFixed { add(head.path.of(bytes)) }
+        if settings.facts.contains(.query), let query = head.query { add(query.of(bytes)) }
+        if settings.facts.contains(.clientNetwork) { answerKey.rest += ClientNetwork.text(of: origin.peer) + [0] }
+        forEachField(in: settings, head, bytes) { name, value in
+            answerKey.rest += Array(name.utf8) + [0]
+            add(value)
+        }
+        return answerKey
+    }
+
+    /// Passes on the request's fields that the settings name, with their names in lower case.
+    private func forEachField(
+        in settings: DecisionSettings, _ head: RequestHead, _ bytes: Span<UInt8>,
+        _ body: (_ name: String, _ value: Span<UInt8>) -> Void
+    ) {
+        guard !settings.headers.isEmpty else { return }
+        for index in head.fields.indices {
+            let field = head.fields[index]
+            let name = field.nameRange.of(bytes)
+            for sent in settings.headers where name.equals(lowercase: Array(sent.utf8)) {
+                body(sent, field.valueRange.of(bytes))
+            }
+        }
+    }
+
+    private static func text(_ bytes: Span<UInt8>) -> String {
+        var copy: [UInt8] = []
+        for index in bytes.indices { copy.append(bytes[index]) }
+        return String(decoding: copy, as: UTF8.self)
+    }
+}

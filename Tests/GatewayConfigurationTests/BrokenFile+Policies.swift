@@ -1,0 +1,108 @@
+@testable import GatewayConfiguration
+
+/// Mistakes in policies and decision points.
+extension BrokenFile {
+    /// A route with the policy `strong`, and these sections.
+    private init(policies description: String, _ sections: String, _ message: String, suggestion: String? = nil) {
+        let route = Conf.attested(
+            replacing: "    require: request-proof\n", by: "    require: request-proof\n    policy: strong\n")
+        self.init(description, route + sections + "\n", message, suggestion: suggestion)
+    }
+
+    /// The policy `strong` with a decision point that has these settings.
+    private init(point description: String, _ settings: String, _ message: String, suggestion: String? = nil) {
+        self.init(
+            policies: description,
+            """
+            policies:
+              strong: { pdp: pdp }
+            decision_points:
+              pdp: { \(settings) }
+            """, message, suggestion: suggestion)
+    }
+
+    static let policies = [
+        BrokenFile(
+            attested: "a policy that does not exist", "require: request-proof",
+            "require: request-proof\n    policy: ▶strong", "there is no policy `strong`"),
+        BrokenFile(
+            "a policy without a registry", "require: certificate",
+            "require: certificate\n    policy: ▶strong",
+            "`policy` needs the section `registry`"),
+        BrokenFile(
+            policies: "conditions for a system that no app has",
+            "policies:\n  strong:\n    android: { ▶minimum_patch_level: 2026-01 }",
+            "no app of the policy's routes runs on Android"),
+        BrokenFile(
+            policies: "an unknown verdict", "policies:\n  strong: { ios: { minimum_os: ▶new } }",
+            "`new` is not a system version"),
+        BrokenFile(
+            policies: "a section without conditions", "policies:\n  strong:\n    ios: ▶{}",
+            "the section has no conditions"),
+        BrokenFile(
+            policies: "a misspelt condition", "policies:\n  strong:\n    ios: { ▶minimum_so: '17' }",
+            "unknown key `minimum_so`", suggestion: "minimum_os"),
+        BrokenFile(
+            policies: "a bundle version that cannot be compared",
+            "policies:\n  strong: { ios: { minimum_app_version: ▶1.2.3.4 } }",
+            "is not a bundle version that can be compared"),
+        BrokenFile(
+            policies: "a decision point that does not exist",
+            "policies:\n  strong: { pdp: ▶other }\ndecision_points:\n  ponts: { kind: opa, url: 'https://p.example', path: /v1/data/x, tls: { authorities: ca.pem } }",
+            "there is no decision point `other`"),
+        BrokenFile(
+            policies: "a policy that simulates itself",
+            "policies:\n  strong: { attested_within: 30d, simulation: ▶strong }",
+            "would simulate itself"),
+        BrokenFile(
+            policies: "a simulation of a simulation",
+            "policies:\n  strong: { attested_within: 30d, simulation: ▶next }\n  next: { attested_within: 20d, simulation: last }\n  last: { attested_within: 10d }",
+            "has a `simulation` of its own"),
+        BrokenFile(
+            policies: "an age without a unit", "policies:\n  strong: { attested_within: ▶30 }",
+            "`30` has no unit",
+            suggestion: "30s"),
+        BrokenFile(
+            point: "a decision point in the clear on another machine",
+            "kind: authzen, path: /e, url: ▶'http://pdp.example'", "would be called unencrypted",
+            suggestion: "https://pdp.example"),
+        BrokenFile(
+            point: "a decision point without authorities", "kind: authzen, path: /e, url: ▶'https://pdp.example'",
+            "`tls` is missing"),
+        BrokenFile(
+            point: "a decision point that is the gateway itself",
+            "kind: authzen, path: /e, url: ▶'http://127.0.0.1:8443'", "is a listener of the gateway itself"),
+        BrokenFile(
+            point: "OPA without a path", "▶kind: opa, url: 'http://127.0.0.1:8181'", "`path` is missing"),
+        BrokenFile(
+            point: "a path that is not OPA's", "kind: opa, url: 'http://127.0.0.1:8181', path: ▶/health/allow",
+            "is no path of OPA's Data API", suggestion: "/v1/data/health/allow"),
+        BrokenFile(
+            point: "metadata in the clear", "kind: authzen, url: ▶'http://127.0.0.1:8181'",
+            "metadata are read from an https URL only"),
+        BrokenFile(
+            point: "a mapping for OPA",
+            "kind: opa, url: 'http://127.0.0.1:8181', path: /v1/data/x, mapping: { ▶action: { GET: see } }",
+            "`mapping` has no effect with `kind: opa`"),
+        BrokenFile(
+            point: "a profile for AuthZEN", "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, profile: ▶dsr",
+            "`profile` has no effect with `kind: authzen`"),
+        BrokenFile(
+            point: "a secret field", "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, headers: [▶Cookie]",
+            "may have a secret or a proof"),
+        BrokenFile(
+            point: "a field of other proxies",
+            "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, headers: [▶X-Forwarded-For]", "is always removed"),
+        BrokenFile(
+            point: "permission on failure", "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, on_failure: ▶allow",
+            "`allow` is not a known value"),
+        BrokenFile(
+            point: "a variable that no template has",
+            "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, mapping: { resource: { type: todo, id: ▶'{id}' } }",
+            "not every path has this id"),
+        BrokenFile(
+            point: "a variable that is no whole segment",
+            "kind: authzen, url: 'http://127.0.0.1:8181', path: /e, mapping: { templates: [ { path: ▶'/todos/x{id}' } ] }",
+            "is no path with variables"),
+    ]
+}
