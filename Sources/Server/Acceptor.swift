@@ -279,6 +279,13 @@ public final class Acceptor {
         for connection in connections { connection?.windUp() }
     }
 
+    /// Winds up the connections of some listeners; the others are served on. WebSockets continue.
+    ///
+    /// - Parameter listeners: The positions, in the order in which they were added.
+    public func windUp(listeners: Set<Int>) {
+        for case let connection? in connections where listeners.contains(connection.listener) { connection.windUp() }
+    }
+
     /// Whether every request received is decided, and none can begin.
     public var isDecided: Bool { connections.allSatisfy { $0?.isDecided ?? true } }
 

@@ -102,7 +102,7 @@ final class HTTP1Session: ConnectionProtocol {
     private func limitIdleness() {
         // A connection that winds up waits only for a request that may be on its way.
         let patience =
-            connection.acceptor.isWindingUp
+            connection.isWindingUp
             ? min(settings.keepAliveTimeout, ConnectionLife.notice) : settings.keepAliveTimeout
         let end = min(connection.loop.now + patience, connection.recognitionEnd)
         connection.setDeadline(connection.identityEnd.map { min(end, $0) } ?? end)
@@ -201,7 +201,7 @@ final class HTTP1Session: ConnectionProtocol {
         isInputHeld = false
         cycle.headComplete(
             isPersistent: isPersistent && connection.requests < settings.requestsPerConnection
-                && !connection.acceptor.isDraining, isContentHeldBack: isHeldBack)
+                && !connection.endsWithResponse, isContentHeldBack: isHeldBack)
         if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isHeldBack) }
         awaitClient()
         exchange.headReceived()
@@ -330,7 +330,7 @@ extension HTTP1Session {
 
     /// Whether the response in flight may leave the connection open.
     private var allowsAnotherRequest: Bool {
-        guard cycle.isPersistent, !connection.acceptor.isDraining else { return false }
+        guard cycle.isPersistent, !connection.endsWithResponse else { return false }
         // An answer before the end of the request: the rest is discarded if it is known to be short and certain to
         // come.
         guard let rest = decoder.remaining, rest <= UInt64(settings.lingerBytes) else { return false }

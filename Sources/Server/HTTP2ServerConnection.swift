@@ -50,7 +50,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         outputTime.reset(now: now)
         connection.clearDeadline()
         awaitNext(now: now)
-        if connection.acceptor.isDraining { drain() }
+        if connection.endsWithResponse { drain() }
         // The server's preface (RFC 9113 section 3.4): some clients send nothing before it.
         connection.advance()
     }

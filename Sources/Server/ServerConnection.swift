@@ -151,6 +151,12 @@ public final class ServerConnection: SocketHandler {
     var isServing: Bool { isOpen && turn != .aborting }
     /// Whether the worker or the connection's generation is ending.
     public var isEnding: Bool { acceptor.isDraining }
+    /// Whether the connection was wound up: by itself, or with its acceptor.
+    private var isWoundUp = false
+    /// Whether each response ends the connection.
+    var endsWithResponse: Bool { isWoundUp || acceptor.isDraining }
+    /// Whether the client may still send the request that may be on its way.
+    var isWindingUp: Bool { isWoundUp || acceptor.isWindingUp }
     var pool: BufferPool { acceptor.pool }
 
     // MARK: - Memory
@@ -586,6 +592,7 @@ extension ServerConnection {
 
     /// Drains, but completes a handshake in flight and serves what the client may be sending right now.
     func windUp() {
+        isWoundUp = true
         switch phase {
         case .refused: close(gracefully: false)
         case .speaking(let spoken): spoken.windUp()

@@ -81,6 +81,8 @@ final class Generation {
 
     /// Ends connections whose clients the next generation does not admit: it judges by the requested host of the
     /// listener with the same address. Without such a host, it ends those that any revocation list names.
+    ///
+    /// Winds up the connections of proxies that state their clients.
     func bar(by next: Generation) {
         // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
@@ -111,6 +113,8 @@ final class Generation {
             return admissions.values.lazy.flatMap(\.all).compactMap { $0.objection(toKeeping: identity) }
                 .first { $0.kind == .revoked }
         }
+        // Their other clients, and the proxies themselves, would be judged by these rules for as long as they stay.
+        acceptor.windUp(listeners: Set(self.listeners.indices.filter { self.listeners[$0].forwarded != nil }))
     }
 
     /// Sets the addresses of a server that is configured by name.

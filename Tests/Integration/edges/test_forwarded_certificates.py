@@ -8,13 +8,14 @@ import pytest
 
 from support import web_sockets
 from support.client import Client, IncompleteResponse, get
-from support.denials import assert_denied
+from support.denials import assert_answered, assert_denied
 from support.edge import (
     EDGE, FIELDS, AttestedBehind, EdgeConnection, edge_authority, edge_identity, listener_settings, stated, stating, value)
 from support.gateway import BRIEF
 from support.http2_client import HTTP2Client
 from support.pki import CLIENT, Lists, attestgate
 from support.reloading import reload, revoke_and_reload
+from support.waiting import eventually
 
 IDENTITY = ["attest-device", "attest-app", "attest-platform", "attest-counter"]
 ROUTES = [
@@ -253,14 +254,14 @@ def test_a_revoked_certificate_is_refused_on_a_kept_connection(start_behind, pki
     lists = Lists(tmp_path, pki)
     behind = start_behind(section={"crls": [str(lists.gms), str(lists.root)]})
     other = behind.new_phone()
-    with EdgeConnection(behind.gateway, edge) as connection:
-        assert connection.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
-        assert connection.exchange(get("/certificate", stated(other.identity))).status == 200
+    with EdgeConnection(behind.gateway, edge) as first, EdgeConnection(behind.gateway, edge) as second:
+        assert first.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
+        assert second.exchange(get("/certificate", stated(other.identity))).status == 200
         revoke_and_reload(behind.gateway, lists, behind.phone.identity)
         with behind.nothing_forwarded_at_all():
-            response = connection.exchange(get("/certificate", stated(behind.phone.identity)))
+            response = first.exchange(get("/certificate", stated(behind.phone.identity)))
             assert_denied(behind.gateway, response, "certificate_revoked", 401)
-        assert connection.exchange(get("/certificate", stated(other.identity))).status == 200
+        assert second.exchange(get("/certificate", stated(other.identity))).status == 200
     with EdgeConnection(behind.gateway, edge) as connection, behind.nothing_forwarded_at_all():
         response = connection.exchange(get("/certificate", stated(behind.phone.identity)))
         assert_denied(behind.gateway, response, "certificate_revoked", 401)
@@ -280,16 +281,95 @@ def test_a_stale_list_refuses_its_authoritys_phones(start_behind, pki, tmp_path,
 
 def test_a_reload_judges_by_new_pins_on_kept_connections(behind, edge):
     other = behind.new_phone()
-    with EdgeConnection(behind.gateway, edge) as connection:
-        assert connection.exchange(get("/certificate", stated(other.identity))).status == 200
+    with EdgeConnection(behind.gateway, edge) as first, EdgeConnection(behind.gateway, edge) as second:
+        for connection in (first, second):
+            assert connection.exchange(get("/certificate", stated(other.identity))).status == 200
         key = base64.b64encode(behind.pki.names(behind.phone.identity).key_id).decode()
         behind.gateway.conf["listeners"][0]["forwarded_certificate"]["pins"] = [key]
         behind.gateway.write_conf()
         assert reload(behind.gateway).returncode == 0
         with behind.nothing_forwarded_at_all():
-            response = connection.exchange(get("/certificate", stated(other.identity)))
+            response = first.exchange(get("/certificate", stated(other.identity)))
             assert_denied(behind.gateway, response, "certificate_not_pinned", 401)
-        assert connection.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
+        assert second.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
+
+
+# What a reload makes stricter, and what then refuses a phone that the gateway has never seen.
+STRICTER = {
+    "authorities": (
+        lambda listener, routes, pki: listener["forwarded_certificate"].update(
+            authorities=[str(pki.authority("behind-other").certificate)]), "certificate_unknown_authority"),
+    "route": (
+        lambda listener, routes, pki: next(route for route in routes if route["name"] == "certificate").update(
+            require="request-proof"), "proof_required"),
+    "proxies": (
+        lambda listener, routes, pki: listener["clients"].update(
+            authorities=[str(pki.authority("other-edges").certificate)]), None),
+}
+
+
+@pytest.fixture(params=STRICTER)
+def made_stricter(request, start_behind, pki, edge):
+    """A gateway, and what reloads it with a stricter rule. - Returns: what expects that the rule counts."""
+    make_stricter, code = STRICTER[request.param]
+    behind = start_behind(routes=[dict(route) for route in ROUTES])
+
+    def expect():
+        phone = behind.new_phone()
+        with behind.nothing_forwarded_at_all():
+            if code is None:
+                assert_refused_by_tls(
+                    lambda: EdgeConnection(behind.gateway, edge, stated(phone.identity)), get("/certificate"))
+            else:
+                with EdgeConnection(behind.gateway, edge, stated(phone.identity)) as client:
+                    assert_answered(behind.gateway, client.exchange(get("/certificate")), code, 401)
+
+    def reload_stricter():
+        make_stricter(behind.gateway.conf["listeners"][0], behind.gateway.conf["routes"], pki)
+        behind.gateway.write_conf()
+        assert reload(behind.gateway).returncode == 0
+        return expect
+    return behind, reload_stricter
+
+
+def test_a_reload_ends_a_proxys_kept_connection_after_one_request(made_stricter, edge):
+    behind, reload_stricter = made_stricter
+    with EdgeConnection(behind.gateway, edge, stated(behind.phone.identity)) as asking, \
+            EdgeConnection(behind.gateway, edge) as silent:
+        assert asking.exchange(get("/certificate")).status == 200
+        assert silent.exchange(get("/certificate", stated(behind.phone.identity))).status == 200
+        expect = reload_stricter()
+        expect()
+        # Sent before the proxy noticed the reload, perhaps: the old rules answer, and then never again.
+        response = asking.exchange(get("/certificate"))
+        assert response.values("connection") == ["close"]
+        asking.assert_closed()
+        silent.assert_closed()
+        expect()
+
+
+def test_a_reload_ends_a_proxys_request_in_flight_in_order(made_stricter, edge):
+    behind, reload_stricter = made_stricter
+    with EdgeConnection(behind.gateway, edge) as connection:
+        data = stating(get("/certificate", "Content-Length: 4", method="POST"), stated(behind.phone.identity))
+        connection.send(data + b"ab")
+        eventually(lambda: behind.upstream.received.endswith(b"ab"), "the upstream to receive the first part")
+        expect = reload_stricter()
+        connection.send(b"cd")
+        response = connection.read_response()
+        assert response.status == 200 and response.values("connection") == ["close"]
+        connection.assert_closed()
+        expect()
+
+
+def test_a_reload_announces_the_end_of_a_proxys_connection_of_http2(made_stricter, edge):
+    behind, reload_stricter = made_stricter
+    with HTTP2Client(behind.gateway, edge) as connection:
+        assert connection.exchange(stating(get("/certificate"), stated(behind.phone.identity))).status == 200
+        expect = reload_stricter()
+        connection.pump_until(lambda: connection.going_away)
+        connection.wait_for_end()
+        expect()
 
 
 def test_a_listener_that_believes_no_proxy_any_more_ends_their_connections(behind, edge):
