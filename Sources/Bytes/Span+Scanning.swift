@@ -55,6 +55,15 @@ extension Span where Element == UInt8 {
         }
     }
 
+    /// The range without the spaces and tabs at both ends.
+    public var unpadded: Range<Int> {
+        func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        var (start, end) = (0, count)
+        while start < end, isBlank(self[start]) { start += 1 }
+        while start < end, isBlank(self[end - 1]) { end -= 1 }
+        return start..<end
+    }
+
     /// Returns whether the bytes are equal.
     public func isEqual(to other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }

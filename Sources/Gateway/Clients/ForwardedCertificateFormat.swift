@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Encoding
 
 /// The forms in which proxies forward the certificate of a client whose TLS they terminate.
@@ -64,7 +65,7 @@ package enum ForwardedCertificates: Equatable {
 
     /// Reads a list of byte sequences.
     private static func items(_ text: Span<UInt8>) -> [[UInt8]]? {
-        split(text) { part in item(part.extracting(content(of: part))) }
+        split(text) { part in item(part.extracting(part.unpadded)) }
     }
 
     private static func list(_ value: Span<UInt8>) -> [[UInt8]]? {
@@ -85,15 +86,6 @@ package enum ForwardedCertificates: Equatable {
             start = place + 1
         }
         return parts
-    }
-
-    /// Returns the range without blanks around it.
-    private static func content(of text: Span<UInt8>) -> Range<Int> {
-        func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
-        var (start, end) = (0, text.count)
-        while start < end, isBlank(text[start]) { start += 1 }
-        while start < end, isBlank(text[end - 1]) { end -= 1 }
-        return start..<end
     }
 
     /// Decodes percent-encoding. A `+` is itself: base64 has it, and no space.

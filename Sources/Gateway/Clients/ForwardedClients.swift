@@ -61,6 +61,8 @@ package final class ForwardedClients {
     /// Those of the request before.
     private var last: Entry?
     private var lastOrigin: ClientOrigin?
+    /// The field with its address.
+    private var lastAddress: [UInt8] = []
 
     /// The maximum length of a field, as design and documentation state.
     private static let longest = 16_384
@@ -204,13 +206,20 @@ package final class ForwardedClients {
         }
     }
 
+    /// The field with the clients' addresses; nil if there is none.
+    var address: ClientAddressField? { fields.address }
+
     /// Returns the origin of a request.
     ///
-    /// - Parameter proxy: That of the connection. With PROXY headers it is the client's.
+    /// - Parameter proxy: That of the connection, if the request has no address that can be read. With PROXY headers it is
+    ///   the client's.
     func origin(
         of head: RequestHead, _ bytes: Span<UInt8>, at proxy: ClientOrigin, _ gateway: GatewayApplication
     ) -> ClientOrigin {
-        guard let address = fields.address?.address(in: head, bytes) else { return proxy }
+        guard let field = fields.address, let range = field.range(in: head, bytes) else { return proxy }
+        if let lastOrigin, lastAddress.span.isEqual(to: range.of(bytes)) { return lastOrigin }
+        guard let address = field.address(in: range.of(bytes)) else { return proxy }
+        lastAddress = Array(copying: range.of(bytes))
         if let lastOrigin, lastOrigin.peer == address { return lastOrigin }
         let origin = ClientOrigin(address, gateway)
         lastOrigin = origin

@@ -56,6 +56,9 @@ extension ForwardingExchange {
             let codes = difference.violations.list.map { " \($0.row.code)" }.joined()
             entry.simulated = "\(judge.policies[difference.policy].name): \(verdict)\(codes)"
         }
+        if request.refusal == nil, entry.detail == nil, let field = clients?.address, origin === own.origin {
+            entry.detail = "the proxy states no client's address that can be read in \(field.label)"
+        }
         entry.isConnect = head.opensWebSocket
         entry.listener = connection.listener
         entry.host = own.host

@@ -20,7 +20,26 @@ struct ClientAddressFieldTests {
     func quotes() {
         #expect(address("for=192.0.2.7;host=\"a,for=203.0.113.9\"", .forwarded) == "192.0.2.7")
         #expect(address("for=192.0.2.7;host=\"a\\\",for=203.0.113.9\"", .forwarded) == "192.0.2.7")
-        #expect(address("for=192.0.2.7;host=\"a,for=203.0.113.9", .forwarded) == nil)
+        #expect(address("for=192.0.2.7;host=\"a;for=203.0.113.9\"", .forwarded) == "192.0.2.7")
+        #expect(address("host=\"a;for=203.0.113.9\";for=192.0.2.7", .forwarded) == "192.0.2.7")
+        #expect(address("for=\"192.0.2.7", .forwarded) == nil)
+    }
+
+    @Test(
+        "no quote that a client has written hides the address",
+        arguments: ["\"", "for=\"", "\"a, \"", "for=203.0.113.9;host=\"a", "\"\\\"", "\\\"", "\"\"\""])
+    func hidden(_ written: String) {
+        #expect(address("\(written), 192.0.2.7", .xForwardedFor) == "192.0.2.7")
+        for own in ["for=192.0.2.7", "for=\"192.0.2.7:4711\"", "for=192.0.2.7;host=\"b,for=203.0.113.9\""] {
+            #expect(address("\(written), \(own)", .forwarded) == "192.0.2.7", "\(own)")
+        }
+        #expect(address("\(written),for=\"[2001:db8::7]\"", .forwarded) == "2001:db8::7")
+    }
+
+    @Test("of an odd number of quotes, none counts")
+    func odd() {
+        #expect(address("for=203.0.113.9\",for=192.0.2.7", .forwarded) == "192.0.2.7")
+        #expect(address("for=203.0.113.9, host=\"a,for=192.0.2.7", .forwarded) == "192.0.2.7")
     }
 
     @Test(

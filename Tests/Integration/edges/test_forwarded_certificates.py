@@ -164,6 +164,22 @@ def test_limits_logs_and_services_see_the_phones_address(start_behind, edge):
         assert ask("192.0.3.7").status == 200
 
 
+@pytest.mark.parametrize("field, own", [("x-forwarded-for", "192.0.2.7"), ("forwarded", "for=192.0.2.7;proto=https")])
+def test_a_quote_does_not_hide_the_phones_address(start_behind, edge, field, own):
+    behind = start_behind(section={"address": field}, limits={"rate_per_source": "1/m burst 2"})
+    with EdgeConnection(behind.gateway, edge, stated(behind.phone.identity)) as connection:
+        def ask(value):
+            return connection.exchange(get("/certificate", f"{field}: {value}"))
+
+        for written in ('"', 'for="'):
+            assert ask(f"{written}, {own}").status == 200
+            assert behind.gateway.logged(route="certificate", decision="forwarded")["client"] == "192.0.2.0/24"
+        assert_denied(behind.gateway, ask(f'"a, {own}'), "rate_limited", 429)
+        # What has no address counts for nobody, and is logged.
+        assert ask("unknown").status == 200
+        behind.gateway.logged(detail=f"the proxy states no client's address that can be read in {field.title()}")
+
+
 def test_without_an_address_no_phone_pays_for_others(start_behind, edge):
     behind = start_behind(limits={"rate_per_source": "1/m burst 1"})
     with EdgeConnection(behind.gateway, edge, stated(behind.phone.identity)) as connection:
