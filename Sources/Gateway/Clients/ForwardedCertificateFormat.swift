@@ -36,7 +36,7 @@ package enum ForwardedCertificates: Equatable {
             guard let leaf = Self.item(value), let above = Self.items(chain) else { return nil }
             self = .der([leaf] + above)
         case .pemURLEncoded:
-            guard let pem = Self.percentDecoded(value) else { return nil }
+            guard let pem = Self.percentDecoded(value), Self.isChain(pem.span) else { return nil }
             self = .pem(pem)
         case .derBase64:
             guard let leaf = Self.base64(value) else { return nil }
@@ -108,6 +108,46 @@ package enum ForwardedCertificates: Equatable {
         return bytes
     }
 
+    private static let begin = Array("-----BEGIN CERTIFICATE-----".utf8)
+    private static let end = Array("-----END CERTIFICATE-----".utf8)
+
+    /// Returns whether a PEM text has certificates and nothing else: no text between them, and no private key.
+    ///
+    /// - Parameter most: The maximum number of certificates.
+    private static func isChain(_ text: Span<UInt8>, most: Int = most) -> Bool {
+        var (place, count) = (0, 0)
+        while true {
+            while place < text.count, isSpace(text[place]) { place += 1 }
+            guard place < text.count else { return count > 0 }
+            guard count < most, skip(begin, in: text, from: &place) else { return false }
+            while place < text.count, isSpace(text[place]) || isDigit(text[place]) { place += 1 }
+            guard skip(end, in: text, from: &place) else { return false }
+            count += 1
+        }
+    }
+
+    /// Moves behind a label.
+    ///
+    /// - Returns: Whether it is there.
+    private static func skip(_ label: [UInt8], in text: Span<UInt8>, from place: inout Int) -> Bool {
+        let next = place + label.count
+        guard next <= text.count, text.extracting(place..<next).isEqual(to: label.span) else { return false }
+        place = next
+        return true
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0d).contains(byte) }
+
+    /// Returns whether the byte is a digit or the padding of base64.
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="):
+            true
+        default: false
+        }
+    }
+
     /// Reads an element of `x-forwarded-client-cert`: `Key=value;Key="quoted value"`.
     ///
     /// - Returns: The PEM texts of `Cert` and, if there is one, `Chain`. Nil if there is a second element: it would be
@@ -127,11 +167,11 @@ package enum ForwardedCertificates: Equatable {
             case "cert":
                 guard certificate == nil else { return nil }
                 certificate = percentDecoded(text.span)
-                if certificate == nil { return nil }
+                guard let certificate, isChain(certificate.span, most: 1) else { return nil }
             case "chain":
                 guard chain == nil else { return nil }
                 chain = percentDecoded(text.span)
-                if chain == nil { return nil }
+                guard let chain, isChain(chain.span) else { return nil }
             default: break
             }
             guard place < value.count else { break }

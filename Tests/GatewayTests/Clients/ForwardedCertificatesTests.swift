@@ -27,7 +27,9 @@ struct ForwardedCertificatesTests {
 
     @Test("a plus sign is a digit of base64, never a space")
     func plus() {
-        #expect(read("a+b%2B%2f", .pemURLEncoded) == .pem(Array("a+b+/".utf8)))
+        let pem = "-----BEGIN CERTIFICATE-----\na+b+/\n-----END CERTIFICATE-----"
+        let encoded = "-----BEGIN%20CERTIFICATE-----%0aa+b%2B%2f%0A-----END%20CERTIFICATE-----"
+        #expect(read(encoded, .pemURLEncoded) == .pem(Array(pem.utf8)))
         #expect(read("+/+/", .derBase64) == .der([[0xfb, 0xff, 0xbf]]))
     }
 
@@ -40,7 +42,29 @@ struct ForwardedCertificatesTests {
         ] {
             #expect(read(value, .xfcc) == .pem(pem), "\(value)")
         }
-        #expect(read("Cert=\"A\";Chain=\"A%0AB\"", .xfcc) == .pem(Array("A\nA\nB".utf8)))
+        let chain = "Cert=\"\(Self.encoded)\";Chain=\"\(Self.encoded)\(Self.encoded)\""
+        #expect(read(chain, .xfcc) == .pem(pem + Array((Self.pem + Self.pem).utf8)))
+    }
+
+    @Test("a PEM text has certificates, at most five, and nothing else")
+    func pem() {
+        let one = Self.encoded
+        #expect(read(String(repeating: one, count: 5), .pemURLEncoded) != nil)
+        let key = one.replacing("CERTIFICATE", with: "PRIVATE%20KEY")
+        for text in [
+            String(repeating: one, count: 6), "a%0A\(one)", "\(one)a", "\(one)-\(one)", "\(key)", "\(key)\(one)",
+            "\(one)\(key)", "%0A", String(one.dropLast(10)), String(one.dropFirst()), one.replacing("MA", with: "M-"),
+            one.replacing("MA", with: "MA%00"),
+        ] {
+            #expect(read(text, .pemURLEncoded) == nil, "\(text)")
+            #expect(read("Cert=\"\(text)\"", .xfcc) == nil, "\(text)")
+            #expect(read("Cert=\"\(one)\";Chain=\"\(text)\"", .xfcc) == nil, "\(text)")
+        }
+        // Of one client.
+        #expect(read("Cert=\"\(one)\(one)\"", .xfcc) == nil)
+        #expect(read("Cert=\"\"", .xfcc) == nil)
+        #expect(read("Cert=;Chain=\"\(one)\"", .xfcc) == nil)
+        #expect(read("Cert=\"\(one)\";Chain=\"\"", .xfcc) == nil)
     }
 
     @Test(
