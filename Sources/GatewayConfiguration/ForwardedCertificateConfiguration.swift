@@ -3,7 +3,7 @@ public struct ForwardedCertificateConfiguration: Equatable, ConfigurationSection
     @Setting(required: .choice, "The form in which the proxy states the certificate.")
     public var format: Format
     @Setting(
-        .text("the name of a request field", ConfiguredFieldName.parse),
+        .text("the name of a request field that has no other meaning", ConfiguredFieldName.parseCertificate),
         "The field with the certificate, if it is not the usual one of the format; of rfc9440, that with the chain has `-chain` added."
     )
     var field: String?

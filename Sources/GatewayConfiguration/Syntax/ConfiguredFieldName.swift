@@ -25,6 +25,23 @@ enum ConfiguredFieldName {
         return text.lowercased()
     }
 
+    /// Fields with another meaning than a client's certificate, besides those of proxies and `needed`.
+    private static let meanings: [FieldPattern] =
+        ProtectedFields.meaningful + ProtectedFields.refused + [
+            "accept", "attest-*", "authorization", "cookie", "date", "forwarded", "origin", "range", "referer",
+            "signature*", "traceparent", "tracestate", "via", "x-forwarded-for", "x-forwarded-host",
+            "x-forwarded-port", "x-forwarded-proto", "x-real-ip", "x-request-id",
+        ]
+
+    /// Parses the name of a field in which a proxy states a client's certificate.
+    static func parseCertificate(_ text: String) throws(InvalidValue) -> String {
+        let name = try parse(text)
+        guard !meanings.contains(where: { $0.matches(name) }) else {
+            throw InvalidValue("\(Printable.quoted(text)) has another meaning than a client's certificate")
+        }
+        return name
+    }
+
     /// Parses the name of a field that a proof covers. Components are in lower case (RFC 9421 section 2.1).
     static func parseComponent(_ text: String) throws(InvalidValue) -> String {
         try checkPlain(text, else: "cannot be covered")

@@ -537,6 +537,9 @@ BAD = {
     "another spelling admitted": (
         {"unusual_headers": ["x_our_phone"], "forwarded_certificate.field": "X-Our-Phone"}, "for `x-our-phone`, which is protected"),
     "framing": ({"forwarded_certificate.field": "Host"}, "part of the message framing"),
+    **{f"the field {name}": ({"forwarded_certificate.field": name}, "has another meaning than a client's certificate") for name in (
+        "Authorization", "cookie", "Signature", "signature-input", "Content-Digest", "Attest-Proof-Counter", "X-Forwarded-For",
+        "forwarded", "Accept", "accept-signature", "X-HTTP-Method-Override", "Proxy-Authorization")},
     "no authorities": ({"forwarded_certificate.authorities": None}, "`authorities` is missing"),
 }
 
