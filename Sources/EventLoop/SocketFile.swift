@@ -37,6 +37,11 @@ public final class SocketFile {
     private struct Identity: Equatable {
         let device: dev_t
         let node: ino_t
+
+        init(_ status: stat) {
+            device = status.st_dev
+            node = status.st_ino
+        }
     }
 
     /// Locks the path, and removes the file of a dead process.
@@ -128,14 +133,26 @@ public final class SocketFile {
     }
 
     private func apply() throws(SocketFileError) {
-        guard made != nil, access != Access() || Self.look(at: path)?.mode != S_IFSOCK | 0o600 else { return }
+        guard let made else { return }
+        // By a descriptor of the file itself: something else may be at the path, now or in a moment.
+        let file = open(path, Self.pathOnly | O_NOFOLLOW | O_CLOEXEC)
+        guard file >= 0 else { throw failure("find") }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0 else { throw failure("find") }
+        guard Identity(status) == made, status.st_mode & S_IFMT == S_IFSOCK else { throw .replaced(path: path) }
+        guard access != Access() || status.st_mode != S_IFSOCK | 0o600 else { return }
         // Nobody may connect by the new mode before the file has its new owner.
         let (owner, group) = (access.owner ?? .max, access.group ?? .max)
-        guard owner == .max && group == .max || lchown(path, owner, group) == 0 else {
+        guard owner == .max && group == .max || fchownat(file, "", owner, group, Self.ofDescriptor) == 0 else {
             throw failure("set the owner of")
         }
-        guard chmod(path, access.mode) == 0 else { throw failure("set the mode of") }
+        // fchmod(2) takes no such descriptor; the link is to the file, wherever that is by now.
+        guard chmod("/proc/self/fd/\(file)", access.mode) == 0 else { throw failure("set the mode of") }
     }
+
+    /// O_PATH and AT_EMPTY_PATH, which Glibc declares for _GNU_SOURCE only.
+    private static let (pathOnly, ofDescriptor): (Int32, Int32) = (0o10000000, 0x1000)
 
     private static let type =
         Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -175,7 +192,7 @@ public final class SocketFile {
     private static func look(at path: String) -> (Identity, mode: mode_t)? {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }
-        return (Identity(device: status.st_dev, node: status.st_ino), status.st_mode)
+        return (Identity(status), status.st_mode)
     }
 
     private func failure(_ doing: String) -> SocketFileError { .failed(path: path, doing: doing, errno: errno) }
@@ -191,6 +208,8 @@ public enum SocketFileError: Error, Equatable, Sendable {
     case noSocket(path: String)
     /// The file system gives the file another mode than 0600.
     case modeRefused(path: String)
+    /// Something else is at the path since.
+    case replaced(path: String)
     /// A failed system call.
     case failed(path: String, doing: String, errno: Int32)
 }
@@ -203,6 +222,7 @@ extension SocketFileError: CustomStringConvertible {
         case .served(let path): "\(path): another process listens on it"
         case .noSocket(let path): "\(path): it exists and is not a socket"
         case .modeRefused(let path): "\(path): the file system, or the umask, does not allow a socket of mode 0600"
+        case .replaced(let path): "\(path): something else has replaced the socket; restart, or give it another path"
         case .failed(let path, let doing, let errno): "cannot \(doing) \(path): \(String(cString: strerror(errno)))"
         }
     }

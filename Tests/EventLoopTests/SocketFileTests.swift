@@ -158,6 +158,32 @@ struct SocketFileTests {
         #expect(FileManager.default.fileExists(atPath: path))
     }
 
+    @Test("mode and owner of what has replaced the socket stay, also behind a link", arguments: [false, true])
+    func replacedBefore(isLink: Bool) throws {
+        let file = try SocketFile(path: path)
+        let server = Kept(try file.listen())
+        defer { withExtendedLifetime(server) {} }
+        try FileManager.default.removeItem(atPath: path)
+        let precious = isLink ? path + ".precious" : path
+        try "somebody's".write(toFile: precious, atomically: true, encoding: .utf8)
+        try #require(chmod(precious, 0o600) == 0)
+        if isLink { try #require(symlink(precious, path) == 0) }
+        #expect(throws: SocketFileError.replaced(path: path)) { try file.admit(SocketFile.Access(mode: 0o666)) }
+        #expect(try mode(of: precious) == S_IFREG | 0o600)
+    }
+
+    @Test("mode and owner of the socket itself change")
+    func admits() throws {
+        let file = try SocketFile(path: path, access: SocketFile.Access(mode: 0o660, group: getegid()))
+        let server = Kept(try file.listen())
+        defer { withExtendedLifetime(server) {} }
+        #expect(try mode(of: path) == S_IFSOCK | 0o660)
+        try file.admit(SocketFile.Access(mode: 0o606, owner: geteuid()))
+        #expect(try mode(of: path) == S_IFSOCK | 0o606)
+        try file.admit(SocketFile.Access())
+        #expect(try mode(of: path) == S_IFSOCK | 0o600)
+    }
+
     @Test("an unusable path is refused", arguments: ["", String(repeating: "a", count: 108), "a\0b"])
     func paths(_ path: String) {
         #expect(throws: SocketFileError.pathUnusable(path: path)) { _ = try SocketFile(path: path) }
