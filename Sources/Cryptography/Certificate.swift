@@ -346,6 +346,14 @@ public final class Certificate {
         return EVP_PKEY_eq(own, its) == 1
     }
 
+    /// Returns whether the key of `other` made this certificate's signature, by whatever algorithm.
+    public func isIssued(byKeyOf other: Certificate) -> Bool {
+        guard let key = X509_get0_pubkey(other.pointer) else { return false }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_verify(pointer, key) == 1
+    }
+
     /// Returns whether `key` is the private key of this certificate.
     public func isCertificate(of key: PrivateKey) -> Bool {
         ERR_clear_error()

@@ -65,16 +65,31 @@ struct ListenerBlueprint: Sendable {
         }
     }
 
-    /// Refuses authorities that both proxies and their clients have: such a client could pass for the proxy.
+    /// Refuses authorities that both proxies and their clients have, or one of which issued the other: a client of theirs
+    /// could pass for the proxy, or the proxy for a client.
     func checkSeparation(_ library: LibraryContext) throws(StartupError) {
         guard let forwarded else { return }
         guard let standard, let proxies = try standard.clients?.trusted(library) else { return }
         for file in forwarded.clients.authorities {
             for authority in try file.certificates(forwarded.clients.place, library) {
-                guard proxies.contains(where: { $0.hasKey(of: authority) }) else { continue }
-                throw StartupError(
-                    "\(standard.place): the authority \(authority.subject) is also among the `clients.authorities`: a client"
-                        + " could pass for the proxy; give proxies an authority of their own", of: file.subject)
+                func refuse(_ relation: String, _ danger: String) throws(StartupError) {
+                    throw StartupError(
+                        "\(standard.place): the authority \(authority.subject) \(relation): \(danger); give proxies an"
+                            + " authority of their own", of: file.subject)
+                }
+                for proxy in proxies {
+                    if proxy.hasKey(of: authority) {
+                        try refuse("is also among the `clients.authorities`", "a client could pass for the proxy")
+                    }
+                    if authority.isIssued(byKeyOf: proxy) {
+                        try refuse(
+                            "was issued by \(proxy.subject) of the `clients.authorities`", "a client could pass for the proxy")
+                    }
+                    if proxy.isIssued(byKeyOf: authority) {
+                        try refuse(
+                            "has issued \(proxy.subject) of the `clients.authorities`", "the proxy could pass for a client")
+                    }
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ from support.edge import (
     EDGE, FIELDS, AttestedBehind, EdgeConnection, edge_authority, edge_identity, listener_settings, stated, stating, value)
 from support.gateway import BRIEF
 from support.http2_client import HTTP2Client
-from support.pki import CLIENT, Lists, attestgate
+from support.pki import CLIENT, Authority, Lists, attestgate
 from support.reloading import reload, revoke_and_reload
 from support.waiting import eventually
 
@@ -458,18 +458,35 @@ def test_a_phone_cannot_be_the_edge(behind):
         behind.gateway.logged(event="connection_refused", denial="certificate_unknown_authority")
 
 
-@pytest.mark.parametrize("case", ["same file", "same key"])
-def test_an_authority_of_both_edges_and_phones_is_refused(pki, behind, tmp_path, case):
-    clients = behind.gateway.conf["listeners"][0]["clients"]
-    clients["authorities"] = [*clients["authorities"], str(pki.gms.certificate)]
-    if case == "same key":
-        copy = tmp_path / "copy.pem"
-        copy.write_text(pki.gms.certificate.read_text())
-        clients["authorities"][-1] = str(copy)
+# Authorities of phones and of proxies, and what their relation makes possible.
+RELATED = {
+    "same file": (lambda pki: (pki.gms, pki.gms), "a client could pass for the proxy"),
+    "same key": (lambda pki: (pki.gms, copied(pki.gms)), "a client could pass for the proxy"),
+    "the phones' issuer": (
+        lambda pki: (pki.authority("phones-below", issuer=edge_authority(pki)), edge_authority(pki)),
+        "a client could pass for the proxy"),
+    "issued by the phones'": (
+        lambda pki: (pki.gms, pki.authority("edges-below", issuer=pki.gms)), "the proxy could pass for a client"),
+}
+
+
+def copied(authority):
+    copy = authority.certificate.with_name("copy.pem")
+    copy.write_text(authority.certificate.read_text())
+    return Authority(copy, authority.key)
+
+
+@pytest.mark.parametrize("case", RELATED)
+def test_related_authorities_of_edges_and_phones_are_refused(pki, behind, case):
+    make, danger = RELATED[case]
+    phones, edges = make(pki)
+    listener = behind.gateway.conf["listeners"][0]
+    listener["forwarded_certificate"]["authorities"] = [str(phones.certificate)]
+    listener["clients"]["authorities"] = [str(edges.certificate)]
     behind.gateway.write_conf()
     done = attestgate("check", "--config", behind.gateway.conf_path)
     assert done.returncode != 0
-    assert "a client could pass for the proxy" in done.stderr + done.stdout
+    assert danger in done.stderr + done.stdout
 
 
 def test_an_edges_own_certificate_that_is_revoked_ends_its_connections(start_behind, pki, tmp_path, edge):
