@@ -160,12 +160,13 @@ extension SocketHandler {
     /// The user that connected to a Unix socket, as the kernel reports it (unix(7), SO_PEERCRED). Nil for other
     /// sockets.
     public final var peerUser: UInt32? {
-        // struct ucred: process, user and group, of 32 bits each.
+        var family: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0, family == AF_UNIX else { return nil }
+        // struct ucred: process, user and group, of 32 bits each. The process is 0 if it is outside our PID namespace.
         var credentials: [UInt32] = [0, 0, 0]
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
-        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0, credentials[0] != 0 else {
-            return nil
-        }
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 else { return nil }
         return credentials[1]
     }
 

@@ -126,6 +126,7 @@ public struct Blueprint: Sendable {
         warnings += try StartupChecks.certificateWarnings(configuration) + (tracing?.warnings ?? [])
         warnings += AdministrationListener.warnings(of: administrationListeners, configuration.administration)
         warnings += checks.registryWarnings
+        warnings += listeners.compactMap(\.socketWarning)
         try checks.registry()
         try checks.statusListCopy()
         try checks.accessLog()

@@ -2,6 +2,7 @@ internal import Cryptography
 internal import Encoding
 internal import EventLoop
 internal import GatewayConfiguration
+internal import Glibc
 internal import Registry
 internal import Server
 internal import TLS
@@ -65,6 +66,20 @@ struct ListenerBlueprint: Sendable {
         }
     }
 
+    /// The warning if this user cannot give the file of the Unix socket to its owner and group.
+    var socketWarning: StartupWarning? {
+        guard let access = socket?.access, !LocalUser.mayGive(owner: access.owner, group: access.group) else {
+            return nil
+        }
+        let user = "this user (uid \(geteuid()))"
+        return StartupWarning(
+            "listener \(name): \(user) cannot give the socket to the `owner` and `group`: \(Self.unprivileged)",
+            of: .address(name))
+    }
+
+    /// What replaces `owner` and `group` where the process may not change them.
+    static let unprivileged = "use `mode: \"0666\"` with `users`, which the kernel checks"
+
     /// Refuses authorities that both proxies and their clients have, or one of which issued the other: a client of theirs
     /// could pass for the proxy, or the proxy for a client.
     func checkSeparation(_ library: LibraryContext) throws(StartupError) {
@@ -72,6 +87,7 @@ struct ListenerBlueprint: Sendable {
         guard let standard, let proxies = try standard.clients?.trusted(library) else { return }
         for file in forwarded.clients.authorities {
             for authority in try file.certificates(forwarded.clients.place, library) {
+                let (asProxy, asClient) = ("a client could pass for the proxy", "the proxy could pass for a client")
                 func refuse(_ relation: String, _ danger: String) throws(StartupError) {
                     throw StartupError(
                         "\(standard.place): the authority \(authority.subject) \(relation): \(danger); give proxies an"
@@ -79,15 +95,13 @@ struct ListenerBlueprint: Sendable {
                 }
                 for proxy in proxies {
                     if proxy.hasKey(of: authority) {
-                        try refuse("is also among the `clients.authorities`", "a client could pass for the proxy")
+                        try refuse("is also among the `clients.authorities`", asProxy)
                     }
                     if authority.isIssued(byKeyOf: proxy) {
-                        try refuse(
-                            "was issued by \(proxy.subject) of the `clients.authorities`", "a client could pass for the proxy")
+                        try refuse("was issued by \(proxy.subject) of the `clients.authorities`", asProxy)
                     }
                     if proxy.isIssued(byKeyOf: authority) {
-                        try refuse(
-                            "has issued \(proxy.subject) of the `clients.authorities`", "the proxy could pass for a client")
+                        try refuse("has issued \(proxy.subject) of the `clients.authorities`", asClient)
                     }
                 }
             }

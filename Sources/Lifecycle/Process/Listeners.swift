@@ -36,9 +36,7 @@ final class Listeners {
         let known = Set(previous.listeners.map(\.name))
         for listener in blueprint.listeners {
             guard let file = files[listener.name], let access = listener.socket?.access else { continue }
-            do throws(SocketFileError) { try file.admit(access) } catch {
-                throw StartupError("listener \(listener.name): \(error)", of: .address(listener.name))
-            }
+            do throws(SocketFileError) { try file.admit(access) } catch { throw Self.refusal(of: listener, error) }
         }
         return try bind(
             blueprint.listeners.filter { !known.contains($0.name) },
@@ -138,8 +136,14 @@ final class Listeners {
             files[listener.name] = file
             return socket.detach()
         } catch {
-            throw StartupError("listener \(listener.name): \(error)", of: .address(listener.name))
+            throw Self.refusal(of: listener, error)
         }
+    }
+
+    private static func refusal(of listener: ListenerBlueprint, _ error: SocketFileError) -> StartupError {
+        var hint = ""
+        if case .failed(_, _, EPERM) = error { hint = "; \(ListenerBlueprint.unprivileged)" }
+        return StartupError("listener \(listener.name): \(error)\(hint)", of: .address(listener.name))
     }
 
     private func bind(

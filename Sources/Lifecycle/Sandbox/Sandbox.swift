@@ -86,11 +86,12 @@ struct FileRules: Equatable, Sendable {
     /// To read and to run.
     var executable: Set<String> = []
 
-    /// What every process needs: host names, certificates of authorities, time zones, the kernel's view of the
-    /// process.
+    /// What every process needs: host names, users and groups, certificates of authorities, time zones, the kernel's
+    /// view of the process.
     static let system: Set<String> = [
         "/etc/resolv.conf", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", "/etc/hosts",
-        "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf", "/etc/services", "/etc/localtime",
+        "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/services",
+        "/etc/localtime",
         "/usr/share/zoneinfo",
         "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/usr/lib/ssl", "/usr/share/ca-certificates", "/proc", "/dev/urandom",
         "/dev/random",

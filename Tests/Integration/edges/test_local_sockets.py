@@ -1,8 +1,10 @@
 """Listeners on Unix sockets: who may connect, who owns the file, and that it outlives reloads and upgrades."""
 
+import grp
 import json
 import os
 import pwd
+import signal
 import stat
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from support.client import Client, IncompleteResponse, get
 from support.denials import assert_connection_refused, assert_denied
 from support.edge import LocalConnection, stated
 from support.gateway import Gateway
+from support.paths import BINARY
 from support.pki import attestgate
 from support.reloading import reload
 from support.taking_over import adopt_orphans, upgrade
@@ -132,6 +135,49 @@ def test_another_user_is_refused_before_a_byte(local, path):
         assert_connection_refused(attested.gateway, "peer_refused")
 
 
+def test_a_proxy_of_another_container_is_known_by_its_user(start_attested, pki, path):
+    """A process outside the gateway's PID namespace has the number 0 there."""
+    if os.getuid() != 0:
+        pytest.skip("namespaces are for root to make")
+    attested = start_attested()
+    gateway = attested.gateway
+    gateway.halt()
+    gateway.conf["listeners"].append({
+        "address": f"unix:{path}", "socket": {"users": [ME]},
+        "forwarded_certificate": {
+            "format": "rfc9440", "authorities": [str(pki.gms.certificate), str(pki.root.certificate)]}})
+    # Signals are for the gateway, which is a child of unshare.
+    outer = gateway.command
+    gateway.command = lambda: [
+        "unshare", "--pid", "--fork", "--kill-child", "bash", "-c", 'LISTEN_PID=$$ exec "$@"', "bash", *outer()]
+    gateway.signal = lambda number=signal.SIGTERM: os.kill(children(gateway.process.pid)[0], number)
+    gateway.start()
+    with LocalConnection(gateway, path, stated(attested.phone.identity)) as client:
+        assert client.exchange(get("/certificate")).status == 200
+
+
+def children(process):
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_check_warns_of_an_owner_that_this_user_cannot_set(pki, tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("only root becomes another user")
+    gateway = Gateway(tmp_path / "unprivileged", pki, {"service": "127.0.0.1:9"})
+    gateway.conf["listeners"][0].update(address="unix:/tmp/edge.sock", socket={"group": "daemon"})
+    gateway.write_conf()
+    gateway.holder.close()
+    warning = "cannot give the socket to the `owner` and `group`"
+    assert warning not in attestgate("check", "--config", gateway.conf_path).stderr
+    # Its files are this user's there, too.
+    done = subprocess.run(
+        ["unshare", "--user", "--map-user=1", "--map-group=2", BINARY, "check", "--config", gateway.conf_path],
+        capture_output=True, text=True)
+    if done.stderr.startswith("unshare"):
+        pytest.skip(done.stderr)
+    assert warning in done.stderr and done.returncode == 0, done.stderr
+
+
 # The file.
 
 def test_the_file_of_a_dead_gateway_is_replaced_and_that_of_a_living_one_is_not(local, pki, path, tmp_path):
@@ -218,6 +264,13 @@ def test_a_confined_gateway_makes_and_removes_its_socket(start_attested, path):
     gateway.conf["listeners"].append({**gateway.conf["listeners"][0], "address": f"unix:{path}"})
     gateway.halt()
     gateway.start()
+    with LocalConnection(gateway, path, identity=attested.phone.identity) as client:
+        assert client.exchange(get("/certificate")).status == 200
+    # The sandbox lets a reload look up names that it has not seen.
+    gateway.conf["listeners"][1]["socket"] = {"users": [ME, "daemon"], "group": grp.getgrgid(os.getgid()).gr_name}
+    gateway.write_conf()
+    done = reload(gateway)
+    assert done.returncode == 0, done.stderr
     with LocalConnection(gateway, path, identity=attested.phone.identity) as client:
         assert client.exchange(get("/certificate")).status == 200
     gateway.halt()
