@@ -22,7 +22,7 @@ public struct RegistryConfiguration: Equatable, ConfigurationSection {
         "The maximum number of device records in memory, about 700 bytes each.")
     public var devices: Int
 
-    static let section = Section("registry", of: Self.self)
+    static let section = Section("registry", of: Self.self, former: ["file": "path"])
 
     public enum Store: Equatable, Sendable {
         /// The path of the SQLite file. It need not exist; its directory does.

@@ -9,6 +9,11 @@ extension BrokenFile {
             "  ▶secret: challenge.secret\n",
             "`path` is missing"),
         BrokenFile(
+            attested: "a registry in a file",
+            "  path: registry.sqlite\n",
+            "  path: registry.sqlite\n  ▶file: registry.sqlite\n",
+            "unknown key `file`", suggestion: "path"),
+        BrokenFile(
             attested: "a registry without a secret",
             "  path: registry.sqlite\n  secret: challenge.secret\n",
             "  ▶path: registry.sqlite\n",

@@ -73,7 +73,7 @@ struct Section: Sendable {
     /// The path from the top: `listeners.tls`. Empty for the top itself.
     let path: String
     let settings: [SettingDeclaration]
-    /// Former names of keys, each with its present name.
+    /// Former names of keys, or those of other programs, each with its present name.
     private let former: [String: String]
 
     /// Creates the section whose settings a type declares.
