@@ -150,6 +150,8 @@ public struct CertificateTemplate: Sendable {
         case server(names: [String])
         /// A TLS client: the certificate of a phone's `keypair_mTLS`.
         case client
+        /// A TLS client with this DNS name: a proxy that states certificates of clients.
+        case proxy(name: String)
         /// The TLS client of a registered device. A subject alternative name states the device:
         /// `urn:attestgate:device:<key id>`. The key id is that of the hardware key, in lower-case hexadecimal.
         case device(KeyID)
@@ -229,6 +231,8 @@ public struct CertificateTemplate: Sendable {
             ]
         case .client:
             Self.clientExtensions
+        case .proxy(let name):
+            Self.clientExtensions + [(.subjectAlternativeName, "DNS:\(name)")]
         case .device(let keyID):
             // Hexadecimal contains no character that has a meaning in this notation.
             Self.clientExtensions + [(.subjectAlternativeName, "URI:urn:attestgate:device:\(keyID)")]

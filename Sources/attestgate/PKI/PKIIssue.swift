@@ -13,6 +13,8 @@ struct PKIIssue: ParsableCommand {
         discussion: """
             The issuer is the development GMS CA in --directory, the CA of --ca-certificate and --ca-key, or the CA \
             in `enrolment.authority` of the conf file. Only the public half of the client's key is used.
+            With --name, the certificate is a proxy's, for `listeners.clients.names`: issue it by another CA than \
+            those of phones.
             To create a key: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out phone.key
 
             Revocation lists do not contain certificates issued by this command, because the registry does not \
@@ -35,6 +37,9 @@ struct PKIIssue: ParsableCommand {
         help: ArgumentHelp("The client's P-256 key: PEM, public or private.", valueName: "PEM"), completion: .file())
     var certificateKey: String
 
+    @Option(help: ArgumentHelp("The DNS name of a proxy, in lower case.", valueName: "NAME"))
+    var name: String?
+
     @Option(
         help: ArgumentHelp("The output file; an existing file is never replaced.", valueName: "FILE"),
         completion: .file())
@@ -45,6 +50,9 @@ struct PKIIssue: ParsableCommand {
 
     func validate() throws {
         guard (1...825).contains(days) else { throw ValidationError("--days must be between 1 and 825") }
+        guard name.map(Self.isName) ?? true else {
+            throw ValidationError("--name must be a DNS name of at most 64 characters, in lower case")
+        }
         guard authority.isGiven != (config != nil) else {
             throw ValidationError("name the CA with --directory, with --ca-certificate and --ca-key, or with --config")
         }
@@ -60,9 +68,19 @@ struct PKIIssue: ParsableCommand {
             Int64(Date().timeIntervalSince1970) + Int64(days) * 86_400, issuer.certificate.notAfter ?? 0)
         // The subject names the key and no person.
         let template = CertificateTemplate(
-            purpose: .client, commonName: "device \(id.prefix(16))", end: .at(end), serial: nil)
+            purpose: name.map { .proxy(name: $0) } ?? .client, commonName: name ?? "device \(id.prefix(16))",
+            end: .at(end), serial: nil)
         try OutputFile.create(issuer.issue(template, for: key).pem(), at: out)
         print("wrote \(out)")
+    }
+
+    /// Returns whether the text is a name that common names (RFC 5280 appendix A.1) and `listeners.clients.names` take.
+    private static func isName(_ text: String) -> Bool {
+        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+        return text.utf8.count <= 64
+            && labels.allSatisfy { label in
+                !label.isEmpty && label.allSatisfy { $0.isASCII && ($0.isLowercase || $0.isNumber || $0 == "-") }
+            }
     }
 
     private static func publicKey(in path: String, _ library: LibraryContext) throws -> PublicKey {

@@ -156,6 +156,23 @@ def is_good(path, certificate, *trusted):
         return False
 
 
+def test_a_proxys_certificate_has_its_name(authority, pki, tmp_path):
+    key, certificate = tmp_path / "edge.key", tmp_path / "edge.pem"
+    pki.generate_key(key, "P-256")
+
+    def issue(name):
+        return attestgate(
+            "pki", "issue", *authority.options, "--certificate-key", key, "--out", certificate, "--name", name)
+
+    for name in ["", "Edge.internal", "edge..internal", "*.internal", "a,DNS:b", "edge.internal.", "a" * 65]:
+        done = issue(name)
+        assert done.returncode == 2 and "--name must be a DNS name" in done.stderr
+    done = issue("edge.internal")
+    assert done.returncode == 0, done.stderr
+    text = openssl("x509", "-in", certificate, "-noout", "-subject", "-ext", "subjectAltName,extendedKeyUsage")
+    assert "CN = edge.internal" in text and "DNS:edge.internal" in text and "TLS Web Client Authentication" in text
+
+
 # The CA's key.
 
 
