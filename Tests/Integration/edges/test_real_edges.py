@@ -1,6 +1,8 @@
 """Phones through a real nginx, HAProxy, Envoy, Caddy and Traefik, each with the configuration of its page: enrolled, proven, replayed,
 revoked while connected; what a phone states of itself, or the proxy changes, is refused."""
 
+import os
+import pwd
 import ssl
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -11,7 +13,7 @@ from support.client import Client, IncompleteResponse, get, tls_context
 from support.denials import assert_denied, code_of
 from support.edge import EDGE, FIELDS, stating, value
 from support.http2_client import ConnectionOver, HTTP2Client, StreamReset
-from support.real_edges import EDGES, EdgedGateway
+from support.real_edges import EDGES, EdgedGateway, LocalNginx
 from support.recording_upstream import Held, RecordingUpstream
 from support.waiting import eventually
 
@@ -109,6 +111,20 @@ def test_a_phone_enrols_proves_its_requests_and_is_refused_a_replay(edged):
         # A refusal that says how to prove.
         assert response.values("accept-signature")
         connection.close()
+
+
+def test_nginx_reaches_the_gateway_through_a_unix_socket(pki, tmp_path):
+    user = pwd.getpwuid(os.getuid()).pw_name
+    settings = {"address": f"unix:{tmp_path}/edge.sock", "socket": {"mode": "0666", "users": [user]}, "tls": None, "clients": None}
+    with behind(LocalNginx, tmp_path / "gateway", pki, **settings) as edged:
+        phone = edged.usual
+        for connection in both(edged.edge, phone.identity):
+            data = phone.request("POST", PATH, QUERY, content=b"hello")
+            assert connection.exchange(data).status == 200
+            assert_is(edged.upstream.last_request(), phone)
+            with nothing_forwarded(edged):
+                assert_denied(edged.gateway, connection.exchange(phone.again(data), "POST"), "counter_replayed", 401)
+            connection.close()
 
 
 def test_a_semicolon_in_the_query_is_the_proxys_to_keep(edged, phone):

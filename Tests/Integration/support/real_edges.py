@@ -49,6 +49,7 @@ class EdgedGateway(Enrolling):
             format=kind.form, authorities=[str(pki.gms.certificate), str(pki.root.certificate)])
         conf["listeners"][0].update({name: listener[name] for name in ("protocols", "clients", "forwarded_certificate")})
         conf["listeners"][0].update(listener_settings)
+        conf["listeners"][0] = {name: setting for name, setting in conf["listeners"][0].items() if setting is not None}
         if kind.relays_enrolment:
             conf["enrolment"]["proxy_protocol"] = {"from": ["127.0.0.1"]}
         conf["routes"] = [{"upstream": "service", **route} for route in ROUTES]
@@ -165,6 +166,15 @@ class Nginx(Edge):
         # As root, nginx would serve as a user who may not read the folder.
         user = "user root; " if os.geteuid() == 0 else ""
         return [self.program, "-p", self.directory, "-c", "nginx.conf", "-e", "errors", "-g", f"{user}daemon off; pid nginx.pid;"]
+
+
+class LocalNginx(Nginx):
+    """Reaches the gateway through a Unix socket."""
+
+    def places(self, gateway):
+        return {
+            "server 10.0.0.5:8443;": f"server {gateway.gateway.conf['listeners'][0]['address']};",
+            "https://gateway": "http://gateway", **super().places(gateway)}
 
 
 class HAProxy(Edge):
