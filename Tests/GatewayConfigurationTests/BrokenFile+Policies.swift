@@ -48,7 +48,7 @@ extension BrokenFile {
             "is not a bundle version that can be compared"),
         BrokenFile(
             policies: "a decision point that does not exist",
-            "policies:\n  strong: { pdp: ▶other }\ndecision_points:\n  ponts: { kind: opa, url: 'https://p.example', path: /v1/data/x, tls: { authorities: ca.pem } }",
+            "policies:\n  strong: { pdp: ▶other }\ndecision_points:\n  other-pdp: { kind: opa, url: 'https://p.example', path: /v1/data/x, tls: { authorities: ca.pem } }",
             "there is no decision point `other`"),
         BrokenFile(
             policies: "a policy that simulates itself",

@@ -33,7 +33,7 @@ public enum Condition: Equatable, Sendable {
         case unknown
     }
 
-    /// Whether the fact may be one that only a proof states anew: Apple's assertions show the app's version and category.
+    /// Whether a proof may state the fact: Apple's assertions show the app's version and category.
     public var isStatedByProof: Bool {
         switch self {
         case .minimumApp, .distribution: true
