@@ -15,6 +15,8 @@ class AttestGate(Server):
     # Where devices and counters are kept; None if nothing that is measured needs them.
     registry = None
     app = "ABCDE12345.org.example.bench"
+    # Where a decision point listens; None if no policy is measured.
+    decision_port = None
     # Of the section of this name; the load comes from few keys.
     limits = {"connections_per_client": 100_000, "streams_per_client": 65_535}
     _spent = re.compile(r"registry: (\d+) counters in (\d+) commits")
@@ -62,6 +64,15 @@ class AttestGate(Server):
   - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
 registry: {self.registry_section()}
 apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
+        if self.decision_port is not None:
+            # Shorter than all others, so that they are compared last.
+            proofs = f"""
+  - {{name: device, host: localhost, path: /d, require: device, upstream: bench}}
+  - {{name: conditions, host: localhost, path: /c, require: device, policy: known, upstream: bench}}
+  - {{name: decided, host: localhost, path: /p, require: certificate, policy: decided, upstream: bench}}{proofs}
+policies: {{known: {{admission: [operator]}}, decided: {{pdp: bench}}}}
+decision_points:
+  bench: {{kind: authzen, url: 'http://127.0.0.1:{self.decision_port}', path: /evaluation, cache: 1h}}"""
         tunnels, tunnel, limits = "", "", dict(self.limits)
         if self.upstream_socket is not None:
             tunnels = f"\n  unix: {{servers: ['unix:{self.upstream_socket}']}}"

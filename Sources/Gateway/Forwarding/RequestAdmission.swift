@@ -59,7 +59,9 @@ extension ForwardingExchange {
             holdContent(isStreamed: false)
             if request.decision.policies.isAnswerDue, case .collecting = request.stage { ask() }
         case .awaitAnswer: request.stage = .deciding(waiting: nil)
-        case .stream: holdContent(isStreamed: true)
+        case .stream:
+            askSimulated()
+            holdContent(isStreamed: true)
         case .spend:
             askSimulated()
             spend()

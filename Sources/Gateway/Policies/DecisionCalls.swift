@@ -78,8 +78,8 @@ package enum InquiryFailure: Error {
     case call(OutboundFailure)
     /// Its metadata is not known.
     case metadata
-    /// A pseudonym cannot be computed.
-    case pseudonym
+    /// A pseudonym cannot be computed, or the device's record has left the memory.
+    case facts
 
     package var reason: String {
         switch self {
@@ -87,7 +87,7 @@ package enum InquiryFailure: Error {
         case .answer(let fault): fault.reason
         case .call(let failure): failure.reason
         case .metadata: "its metadata is not known"
-        case .pseudonym: "a pseudonym cannot be computed"
+        case .facts: "what is known of the device cannot be read"
         }
     }
 }

@@ -55,7 +55,7 @@ final class DecisionPoints {
     private let points: [DecisionPoint]
     private unowned let gateway: GatewayApplication
     /// Questions of simulated policies that have no answer yet.
-    private var simulated = 0
+    private var simulated: [ObjectIdentifier: Inquiry] = [:]
 
     /// Further questions of simulated policies are left out, so that they never delay real ones.
     private static let simulatedLimit = 32
@@ -81,7 +81,11 @@ final class DecisionPoints {
         for point in points { point.pool.readdress(server, to: addresses) }
     }
 
-    func close() { for point in points { point.close() } }
+    func close() {
+        for inquiry in simulated.values { inquiry.stop() }
+        simulated = [:]
+        for point in points { point.close() }
+    }
 
     /// Asks the decision point of a policy about a request.
     func ask(for exchange: ForwardingExchange, by track: PolicyTrack) -> Answer {
@@ -99,12 +103,13 @@ final class DecisionPoints {
     /// Asks the decision point of a simulated policy. Only a difference from what was decided is logged: the request
     /// was allowed.
     func simulate(_ exchange: ForwardingExchange, by track: PolicyTrack) {
-        guard let point = point(of: track), let route = exchange.request.decision.route, simulated < Self.simulatedLimit
+        guard let point = point(of: track), let route = exchange.request.decision.route,
+            simulated.count < Self.simulatedLimit
         else { return }
-        simulated += 1
-        let (trace, gateway) = (exchange.request.trace, gateway)
-        let note: (Result<PolicyDecision, InquiryFailure>) -> Void = { [weak self] result in
-            self?.simulated -= 1
+        let (trace, gateway, inquiry) = (exchange.request.trace, gateway, Inquiry())
+        let id = ObjectIdentifier(inquiry)
+        let note: (Result<PolicyDecision, InquiryFailure>) -> Void = { [unowned self, unowned gateway] result in
+            simulated[id] = nil
             switch result {
             case .success(let decision):
                 gateway.policyDecided(track, decision.isAllowed ? .allow : .deny, [])
@@ -116,7 +121,7 @@ final class DecisionPoints {
                 gateway.simulatedDecision("unavailable: \(failure.reason)", by: track, on: route, of: trace)
             }
         }
-        if let outcome = point.ask(exchange, Inquiry(), then: note) { note(outcome) }
+        if let outcome = point.ask(exchange, inquiry, then: note) { note(outcome) } else { simulated[id] = inquiry }
     }
 
     private func point(of track: PolicyTrack) -> DecisionPoint? {
@@ -217,7 +222,7 @@ private final class DecisionPoint {
         let key = settings.cache.nanoseconds > 0 ? exchange.answerKey(settings.decision) : nil
         if let key, let known = answers.answer(to: key, at: loop.now) { return .success(known) }
         guard let path else { return .failure(.metadata) }
-        guard let question = exchange.question(settings.decision) else { return .failure(.pseudonym) }
+        guard let question = exchange.question(settings.decision) else { return .failure(.facts) }
         let document: [UInt8]
         do throws(QuestionFault) { document = try question.document(by: settings.decision) } catch {
             return .failure(.question(error))

@@ -10,7 +10,7 @@ internal import Vocabulary
 extension ForwardingExchange {
     /// Returns the question about the request, with the facts that the settings name.
     ///
-    /// - Returns: nil if a pseudonym cannot be computed.
+    /// - Returns: nil if a pseudonym cannot be computed, or the device's record has left the memory.
     func question(_ settings: DecisionSettings) -> DecisionQuestion? {
         guard let route = request.decision.route.map({ gateway.routes.routes[$0] }),
             let enforcement = gateway.enforcement
@@ -28,8 +28,9 @@ extension ForwardingExchange {
             question.app = AppID(String(decoding: app.id, as: UTF8.self))
             question.appDigest = app.rpIDHash.bytes
             question.platform = device.platform
-            question.posture = enforcement.posture(of: device)?.posture
-            question.person = question.posture?.subject.flatMap {
+            guard let posture = enforcement.posture(of: device)?.posture else { return nil }
+            question.posture = posture
+            question.person = posture.subject.flatMap {
                 enforcement.pseudonym(ofPerson: $0, for: route.upstream)
             }
         }

@@ -108,12 +108,6 @@ public struct DecisionPointConfiguration: Equatable, ConfigurationSection {
                 _tls.place, "`tls` has no effect with \(url.text)", expected: "an https URL as `url`, or no `tls`")
             return false
         }
-        if !url.path.isEmpty, path != nil {
-            reading.refuse(
-                _url.place, "the path is in `url` and in `path`",
-                expected: "a URL without a path, and the path in `path`")
-            return false
-        }
         switch kind {
         case .opa:
             guard let path else {

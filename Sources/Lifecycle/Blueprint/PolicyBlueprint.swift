@@ -121,7 +121,7 @@ extension DecisionPointSettings {
                 format: point.kind == .authzen ? .authzen : point.profile == .dsr ? .opaReference : .opa,
                 facts: Self.facts(point.sends), headers: point.headers, mapping: point.mapping.mapping),
             url: point.url.text, host: point.url.authority,
-            path: point.path ?? (point.url.path.isEmpty ? nil : point.url.path),
+            path: point.path.map { point.url.path + $0 },
             token: try FileContents.token(point.tokenPath, of: section), timeout: timeout,
             cache: TimeSpan(point.cache))
     }
