@@ -33,7 +33,7 @@ public final class ClientContext {
         TLSStream.setModes(of: pointer)
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, serverCertificateJudged)
         SSL_CTX_set_verify_depth(pointer, Self.depth)
-        SSL_CTX_set1_cert_store(pointer, authorities.store)
+        SSL_CTX_set1_cert_store(pointer, authorities.store.pointer)
         try present(identity)
         try offer(applicationProtocol)
         SSL_CTX_set_info_callback(pointer, connectionInformed)
@@ -277,7 +277,7 @@ final class DestinationRecord {
 /// `@unchecked Sendable`: nothing changes after `init`. OpenSSL locks a store for look-ups, and counts references of it
 /// and of its certificates atomically. The library context is only retained for the certificates, which refer to it.
 public final class TrustedAuthorities: @unchecked Sendable {
-    let store: OpaquePointer
+    let store: TrustStore
     public let certificates: [Certificate]
     /// The number of skipped certificates.
     public let skipped: Int
@@ -296,23 +296,6 @@ public final class TrustedAuthorities: @unchecked Sendable {
         for file in pem { all += try Certificate.all(inPEM: file, library) }
         certificates = skipsOthers ? all.filter(\.isAuthority) : all
         skipped = all.count - certificates.count
-        ERR_clear_error()
-        guard let store = X509_STORE_new() else { throw .fromQueue(doing: "make a store of authorities") }
-        self.store = store
-        X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
-        for authority in certificates {
-            guard authority.isAuthority else {
-                throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
-            }
-            ERR_clear_error()
-            // A duplicate is no error.
-            guard X509_STORE_add_cert(store, authority.pointer) == 1 else {
-                throw .fromQueue(doing: "trust \(authority.subject)")
-            }
-        }
-    }
-
-    deinit {
-        X509_STORE_free(store)
+        store = try TrustStore(certificates)
     }
 }

@@ -7,8 +7,7 @@ internal import Glibc
 /// One per worker, on the worker's own library context. A host of a listener judges certificates of handshakes by it; a
 /// listener behind a proxy that terminates TLS judges those that the proxy forwards by another one.
 public final class ClientTrust {
-    /// OpenSSL's X509_STORE, with a reference of its own.
-    let store: OpaquePointer
+    let store: TrustStore
     let library: LibraryContext
     let chains = VerifiedChains()
     /// The rules for clients with certificates.
@@ -29,27 +28,10 @@ public final class ClientTrust {
         authorities: [Certificate], admission: ClientAdmission = ClientAdmission(),
         keeping kept: CertificateForwarding = .off, library: LibraryContext
     ) throws(CryptographyError) {
-        ERR_clear_error()
-        guard let store = X509_STORE_new() else { throw .fromQueue(doing: "create a store of trusted authorities") }
-        self.store = store
+        store = try TrustStore(authorities)
         self.library = library
         self.admission = admission
         encoder = CertificateEncoder(keeping: kept)
-        for authority in authorities {
-            guard authority.isAuthority else {
-                throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
-            }
-            ERR_clear_error()
-            guard X509_STORE_add_cert(store, authority.pointer) == 1 else {
-                throw .fromQueue(doing: "trust \(authority.subject)")
-            }
-        }
-        // A configured authority is trusted itself, whether it is a root or an intermediate.
-        X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
-    }
-
-    deinit {
-        X509_STORE_free(store)
     }
 
     /// Verifies a certificate as a handshake does, without one. Possession of the key is not proven.
@@ -70,7 +52,7 @@ public final class ClientTrust {
         ERR_clear_error()
         defer { ERR_clear_error() }
         // What OpenSSL sets before it calls `verifyClientCertificate`.
-        guard X509_STORE_CTX_init(context, store, chain.first?.pointer, sent) == 1,
+        guard X509_STORE_CTX_init(context, store.pointer, chain.first?.pointer, sent) == 1,
             X509_STORE_CTX_set_default(context, "ssl_client") == 1
         else { throw .fromQueue(doing: "verify a client certificate") }
         X509_STORE_CTX_set_depth(context, Self.depth)

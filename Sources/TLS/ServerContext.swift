@@ -100,7 +100,7 @@ public final class ServerContext {
 
     private func demandClientCertificates(from authorities: [Certificate]) throws(CryptographyError) {
         // Counts a reference of its own.
-        SSL_CTX_set1_cert_store(pointer, trust.store)
+        SSL_CTX_set1_cert_store(pointer, trust.store.pointer)
         // Sent to the client, so that a phone with several identities presents the right one.
         if !trust.admission.selfSigned { try name(authorities) }
         let demand = trust.admission.isOptional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT
