@@ -15,16 +15,24 @@ final class Generation {
     private let application: GatewayApplication
     let acceptor: Acceptor
     /// The listeners, in the order of the configuration.
-    private let listeners:
-        [(
-            address: String, hosts: VirtualHosts?, proxies: TrustedProxies, peers: AdmittedPeers, connections: Int,
-            forwarded: ClientAdmission?
-        )]
+    private let listeners: [Listener]
     private(set) var isDraining = false
     /// Ends what does not end by itself, after `expire`.
     private var patience: LoopTimer?
     private let loop: Loop
     private let shutdownTimeout: TimeSpan
+
+    private struct Listener {
+        let address: String
+        /// Nil without TLS.
+        let hosts: VirtualHosts?
+        let proxies: TrustedProxies
+        let peers: AdmittedPeers
+        /// The maximum of open connections.
+        let connections: Int
+        /// The rules for clients that the peers state; nil if the peers are the clients.
+        let forwarded: ClientAdmission?
+    }
 
     init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext, metrics: WorkerMetrics)
         throws
@@ -43,10 +51,11 @@ final class Generation {
         self.acceptor = acceptor
         let registry = order.enforcement?.registry
         listeners = try blueprint.listeners.map {
-            (
-                $0.name, try $0.makeHosts(library, order.sessions, asking: registry, keeping: kept), $0.proxies,
-                $0.peers, $0.connections, $0.forwarded?.clients.admission
-            )
+            Listener(
+                address: $0.name,
+                hosts: try $0.makeHosts(library, order.sessions, asking: registry, keeping: kept),
+                proxies: $0.proxies, peers: $0.peers, connections: $0.connections,
+                forwarded: $0.forwarded?.clients.admission)
         }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: the generation owns both.
@@ -64,10 +73,13 @@ final class Generation {
     ///
     /// - Parameter sockets: A listening socket for each address, whose ownership passes to the generation.
     func listen(_ sockets: [String: Int32]) {
-        for (address, hosts, proxies, peers, connections, _) in listeners {
-            guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
+        for listener in listeners {
+            guard let descriptor = sockets[listener.address] else {
+                preconditionFailure("no socket for \(listener.address)")
+            }
             acceptor.listen(
-                on: Socket(adopting: descriptor), tls: hosts, proxies: proxies, peers: peers, connections: connections)
+                on: Socket(adopting: descriptor), tls: listener.hosts, proxies: listener.proxies, peers: listener.peers,
+                connections: listener.connections)
         }
     }
 
