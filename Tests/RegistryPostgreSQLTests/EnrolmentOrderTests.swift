@@ -128,39 +128,45 @@ struct EnrolmentOrderTests {
 
     @Test("a nonce presented concurrently registers one device")
     func oneNonce() throws {
-        let settings = settings
-        let made = Shared(Mutex(0))
-        _ = try Self.database(settings)
-        try atOnce(1..<7) { number in
-            let database = try Self.database(settings)
-            let verdict = try database.initialize(
-                InstanceRegistration(
-                    identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
-                    nonce: Fixture.nonce(1), epoch: database.identity.epoch), at: 1_000)
-            if case .registered = verdict { return made.value.withLock { $0 += 1 } }
-            #expect(verdict.refusal == .nonceUsed)
+        let registered = try registerAtOnce(6, refusal: .nonceUsed) { number, epoch in
+            InstanceRegistration(
+                identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
+                nonce: Fixture.nonce(1), epoch: epoch)
         }
-        #expect(made.value.withLock { $0 } == 1)
+        #expect(registered == 1)
         #expect(try place.execute("SELECT count(*) FROM device").text(0, 0) == "1")
     }
-}
 
-extension EnrolmentOrderTests {
-    @Test("devices for development that enrol concurrently do not exceed their limit")
-    func developmentLimit() throws {
+    /// Registers devices, each at a gateway of its own.
+    ///
+    /// - Parameters:
+    ///   - refusal: What those get that are not registered.
+    ///   - registration: Of the device of a number, in the store's epoch.
+    /// - Returns: How many are registered.
+    private func registerAtOnce(
+        _ count: Int, refusal: InitializationRefusal,
+        _ registration: @escaping @Sendable (Int, RandomID) -> InstanceRegistration
+    ) throws -> Int {
         let settings = settings
         let made = Shared(Mutex(0))
         _ = try Self.database(settings)
-        try atOnce(1..<9) { number in
+        try atOnce(1..<count + 1) { number in
             let database = try Self.database(settings)
-            let verdict = try database.initialize(
-                InstanceRegistration(
-                    identity: Fixture.developer(number), attestation: Fixture.attestation(number), shown: [],
-                    nonce: Fixture.nonce(number), epoch: database.identity.epoch, developmentLimit: 3), at: 1_000)
+            let verdict = try database.initialize(registration(number, database.identity.epoch), at: 1_000)
             if case .registered = verdict { return made.value.withLock { $0 += 1 } }
-            #expect(verdict.refusal == .tooManyForDevelopment)
+            #expect(verdict.refusal == refusal)
         }
-        #expect(made.value.withLock { $0 } == 3)
+        return made.value.withLock { $0 }
+    }
+
+    @Test("devices for development that enrol concurrently do not exceed their limit")
+    func developmentLimit() throws {
+        let registered = try registerAtOnce(8, refusal: .tooManyForDevelopment) { number, epoch in
+            InstanceRegistration(
+                identity: Fixture.developer(number), attestation: Fixture.attestation(number), shown: [],
+                nonce: Fixture.nonce(number), epoch: epoch, developmentLimit: 3)
+        }
+        #expect(registered == 3)
     }
 }
 
