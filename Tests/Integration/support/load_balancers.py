@@ -16,38 +16,52 @@ PATH = os.environ["PATH"] + os.pathsep + "/usr/sbin"
 STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 
-class LoadBalancer:
-    """Has a port of its own, for `Client`."""
+class OtherProxy:
+    """A program of others with a folder of its own, and a port, for `Client`."""
 
-    program = ""
-
-    def __init__(self, directory, gateway, options=""):
-        assert shutil.which(self.program, path=PATH), f"{self.program} is not installed: scripts/install-packages"
+    def __init__(self, directory, gateway):
         self.directory, self.pki, self.port = Path(directory), gateway.pki, uncommon_port()
         self.directory.mkdir()
-        conf, output = self.directory / "conf", self.directory / "output"
-        conf.write_text(self.configuration(f"127.0.0.1:{gateway.port}", options))
+
+    def run(self, name, command, **environment):
+        """Starts it, and waits until it listens."""
+        output = self.directory / "output"
         with open(output, "wb") as file:
             self.process = subprocess.Popen(
-                [str(part) for part in self.command(conf)], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                env={**os.environ, "PATH": PATH})
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.directory,
+                env={**os.environ, "PATH": PATH, **environment})
 
         def listens():
-            assert self.process.poll() is None, f"{self.program} ended:\n{output.read_text()}"
+            assert self.process.poll() is None, f"{name} ended:\n{output.read_text()}"
             try:
-                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
+                self.connect_to_all()
                 return True
-            except ConnectionRefusedError:
+            except OSError:
                 return False
         try:
-            eventually(listens, lambda: f"{self.program} to listen:\n{output.read_text()}")
+            eventually(listens, lambda: f"{name} to listen:\n{output.read_text()}")
         except BaseException:
             self.stop()
             raise
 
+    def connect_to_all(self):
+        """Connects to each port. - Raises: if it does not listen there."""
+        socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
+
     def stop(self):
         self.process.terminate()
         self.process.wait(PATIENCE)
+
+
+class LoadBalancer(OtherProxy):
+    program = ""
+
+    def __init__(self, directory, gateway, options=""):
+        assert shutil.which(self.program, path=PATH), f"{self.program} is not installed: scripts/install-packages"
+        super().__init__(directory, gateway)
+        conf = self.directory / "conf"
+        conf.write_text(self.configuration(f"127.0.0.1:{gateway.port}", options))
+        self.run(self.program, self.command(conf))
 
 
 class HAProxy(LoadBalancer):

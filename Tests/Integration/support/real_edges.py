@@ -5,8 +5,6 @@ Each is a proxy of its page; a test may change what its configuration says."""
 import json
 import os
 import shutil
-import socket
-import subprocess
 import sys
 
 import yaml
@@ -15,10 +13,9 @@ from support.documented import blocks
 from support.edge import FIELDS, edge_authority, edge_identity
 from support.enrolling_phone import EnrolmentAddress, EnrollingPhone, MTLSKey
 from support.enrolment import Enrolling
-from support.load_balancers import PATH, STREAM_MODULE
-from support.paths import PATIENCE, REPOSITORY
+from support.load_balancers import PATH, STREAM_MODULE, OtherProxy
+from support.paths import REPOSITORY
 from support.ports import uncommon_port
-from support.waiting import eventually
 
 sys.path += [path for path in [str(REPOSITORY / "Tests"), str(REPOSITORY / "bench")] if path not in sys.path]
 import preparation  # noqa: E402
@@ -66,8 +63,8 @@ class EdgedGateway(Enrolling):
         return phone
 
 
-class Edge:
-    """A proxy with the files of its page. Has a port of its own, for `Client`, and one for enrolment."""
+class Edge(OtherProxy):
+    """A proxy with the files of its page. Has a further port for enrolment."""
 
     name = form = ""
     # Whether it passes enrolment on by TCP.
@@ -84,30 +81,15 @@ class Edge:
     speaking_http2 = None
 
     def __init__(self, directory, gateway, change=()):
-        self.directory, self.pki = directory, gateway.pki
-        self.port, self.enrolment_port = uncommon_port(), uncommon_port()
-        directory.mkdir()
+        super().__init__(directory, gateway)
+        self.enrolment_port = uncommon_port()
         self._lay_out(gateway, dict(change))
-        output = directory / "output"
-        with open(output, "wb") as file:
-            self.process = subprocess.Popen(
-                [str(part) for part in self.command()], stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=directory,
-                env={**os.environ, "PATH": PATH, "XDG_DATA_HOME": str(directory), "XDG_CONFIG_HOME": str(directory)})
+        self.run(self.name, self.command(), XDG_DATA_HOME=str(directory), XDG_CONFIG_HOME=str(directory))
 
-        def listens():
-            assert self.process.poll() is None, f"{self.name} ended:\n{output.read_text()}"
-            try:
-                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
-                # Traefik reads the second of its files later.
-                EnrolmentAddress(self.pki, self.enrolment_port).connect().close()
-                return True
-            except OSError:
-                return False
-        try:
-            eventually(listens, lambda: f"{self.name} to listen:\n{output.read_text()}")
-        except BaseException:
-            self.stop()
-            raise
+    def connect_to_all(self):
+        super().connect_to_all()
+        # Traefik reads the second of its files later.
+        EnrolmentAddress(self.pki, self.enrolment_port).connect().close()
 
     def _lay_out(self, gateway, change):
         pki, own = self.pki, edge_identity(self.pki)
@@ -146,10 +128,6 @@ class Edge:
         found = shutil.which(self.name, path=f"{PATH}{os.pathsep}{preparation.ENVIRONMENT / 'bin'}")
         assert found, f"{self.name} is not installed: scripts/install-packages"
         return found
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(PATIENCE)
 
 
 class Nginx(Edge):
