@@ -63,7 +63,7 @@ def test_a_confined_gateway_cannot_open_other_files(confined, tmp_path, attempt)
     outside = tmp_path / "outside"
     outside.mkdir()
     if attempt == "read":
-        gateway.conf["listeners"][0]["tls"]["certificate"] = "/etc/passwd"
+        gateway.conf["listeners"][0]["tls"]["certificate"] = "/etc/profile"
     elif attempt == "write":
         gateway.conf["log"]["access"] = str(outside / "access.log")
     good = gateway.conf_path.read_text()
