@@ -217,7 +217,8 @@ package final class ForwardedClients {
         of head: RequestHead, _ bytes: Span<UInt8>, at proxy: ClientOrigin, _ gateway: GatewayApplication
     ) -> ClientOrigin {
         guard let field = fields.address, let range = field.range(in: head, bytes) else { return proxy }
-        if let lastOrigin, lastAddress.span.isEqual(to: range.of(bytes)) { return lastOrigin }
+        let last = lastAddress
+        if let lastOrigin, last.span.isEqual(to: range.of(bytes)) { return lastOrigin }
         guard let address = field.address(in: range.of(bytes)) else { return proxy }
         lastAddress = Array(copying: range.of(bytes))
         if let lastOrigin, lastOrigin.peer == address { return lastOrigin }
