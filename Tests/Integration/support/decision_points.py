@@ -237,8 +237,21 @@ class AuthZEN(DecisionPoint):
         return Answer(200, metadata | self.metadata)
 
 
-class OPA(DecisionPoint):
-    """OPA's data API. Policies are files in `policies`; `data` is the document that they have as `data`."""
+class DataAPI(DecisionPoint):
+    """OPA's data API. `decide(input)` returns the result."""
+
+    def read(self, path, content):
+        self._demand(re.fullmatch(r"/v1/data(/[a-z_]+)+", path), path)
+        self._demand(isinstance(content, dict) and content.keys() == {"input"}, f"members {content}")
+        self._demand(isinstance(content["input"], dict), "input")
+        return content["input"]
+
+    def respond(self, asked):
+        return Answer(200, {"result": self.decide(asked.document)})
+
+
+class OPA(DataAPI):
+    """Decides in Rego. Policies are files in `policies`; `data` is the document that they have as `data`."""
 
     def __init__(self, *policies, data=None, **options):
         rego = required_rego()
@@ -249,12 +262,6 @@ class OPA(DecisionPoint):
             self.interpreter.add_data(data)
         self.evaluating = threading.Lock()
         super().__init__(None, **options)
-
-    def read(self, path, content):
-        self._demand(re.fullmatch(r"/v1/data(/[a-z_]+)+", path), path)
-        self._demand(isinstance(content, dict) and content.keys() == {"input"}, f"members {content}")
-        self._demand(isinstance(content["input"], dict), "input")
-        return content["input"]
 
     def respond(self, asked):
         with self.evaluating:

@@ -67,10 +67,12 @@ def assert_answered(gateway, response, code, status, method="GET", is_logged=Tru
         assert int(response.value("content-length")) > 0
         return gateway.logged(denial=code, status=status)
     body = json.loads(response.content)
-    assert list(body) == ["error", "error_description", "error_uri", "trace_id"]
+    further = ["violations"] if code == "policy_denied" else []
+    assert list(body) == ["error", "error_description", *further, "error_uri", "trace_id"]
     assert body["error"] == code
     assert body["error_uri"] == f"urn:attestgate:denial:{code}"
-    assert body["error_description"].endswith(".")
+    # What a decision point says follows.
+    assert body["error_description"].endswith(".") or code == "policy_denied"
     assert re.fullmatch(r"[0-9a-f]{32}", body["trace_id"]) and int(body["trace_id"], 16) != 0
     if not is_logged:
         return None
