@@ -206,7 +206,7 @@ def held_request(asking, client, kind, phone=None):
 @pytest.mark.parametrize("kind, protocol", [
     pytest.param(kind, protocol, id=f"{kind}-{protocol}", marks=[pytest.mark.xfail(
         reason="while streamed content waits for the decision, nothing is read of the connection: its end is not noticed",
-        strict=True)] if (kind, protocol) == ("streamed", "HTTP/1.1") else [])
+        run=False)] if (kind, protocol) == ("streamed", "HTTP/1.1") else [])
     for kind in REQUESTS for protocol in PROTOCOLS])
 def test_of_a_client_that_leaves_meanwhile_nothing_is_forwarded_or_spent(asking, kind, protocol):
     point, attested = asking
