@@ -293,6 +293,15 @@ class EnrollingPhone:
         return phone
 
 
+def bind(phone, mtls, **attested):
+    """Binds a key, which an Android phone attests with that description."""
+    if phone.platform == "ios":
+        return phone.bind(mtls)
+    nonce = phone.service.nonce()
+    chain = phone.authority.attest(mtls, sha256(nonce.encode(), phone.tag.encode()), app=phone.app, **attested)
+    return phone.bind(mtls, nonce=nonce, mtls_chain=chain)
+
+
 def as_text(attestation):
     """An attestation of either platform as a member of JSON: on Android a list of certificates."""
     return [b64url(der) for der in attestation] if isinstance(attestation, list) else b64url(attestation)
