@@ -19,9 +19,9 @@ PLAIN = {"ios": {"os_version": "17.4"}, "android": {}}
 
 class Postures:
     """- policies: by name; each has the routes `/NAME` for devices and `/proof/NAME` for proofs.
-    - ios: further members of the iOS app's entry; settings: of the conf file; enrolment: of that section."""
+    - further: policies without routes; ios: members of the iOS app's entry; settings: of the conf file; enrolment: of that section."""
 
-    def __init__(self, directory, pki, upstream, policies, ios=None, settings=None, **enrolment):
+    def __init__(self, directory, pki, upstream, policies, further=None, ios=None, settings=None, **enrolment):
         self.enrolling = Enrolling(directory, pki, upstream, enrolment=enrolment, platforms=PLATFORMS, **(settings or {}))
         self.directory, self.upstream, self.gateway = directory, upstream, self.enrolling.gateway
         for entry in self.gateway.conf["apps"]:
@@ -32,7 +32,7 @@ class Postures:
                 entry.update(ios or {})
         self.gateway.conf["routes"] = [
             {"name": "sentinel", "host": "localhost", "path": "/sentinel", "require": "device", "upstream": "service"}]
-        self.gateway.conf["policies"] = {}
+        self.gateway.conf["policies"] = dict(further or {})
         for name, policy in policies.items():
             self.add(name, policy)
         self.enrolling.start()
