@@ -88,6 +88,8 @@ class DecisionPoint:
     def __init__(self, decide, identity=None, token=None, port=0):
         self.decide, self.token, self.identity = decide, token, identity
         self.asked, self.faults = [], []
+        # Whether questions are about requests, which have a trace.
+        self.is_traced = True
         self.lock = threading.Lock()
         self.released = threading.Event()
         self.connections = set()
@@ -171,7 +173,8 @@ class DecisionPoint:
         if handler.command == "GET":
             return self.described(handler.path)
         self._demand(fields.get("content-type") == "application/json", "Content-Type")
-        self._demand(re.fullmatch("[0-9a-f]{32}", fields.get("x-request-id", "")), "X-Request-ID")
+        if self.is_traced:
+            self._demand(re.fullmatch("[0-9a-f]{32}", fields.get("x-request-id", "")), "X-Request-ID")
         document = self.read(handler.path, read_json(content))
         return Asked(document, fields, handler.path, handler.connection)
 
