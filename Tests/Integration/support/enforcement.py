@@ -55,6 +55,12 @@ KINDS = {
     "mute": {"require": "request-proof", "upstream": "mute"},
     "dead": {"require": "request-proof", "upstream": "dead"},
     "big": {"require": "request-proof", "upstream": "big"},
+    "policed": {"require": "request-proof", "policy": "recent", "apps": list(APPS.values())},
+    "undecided": {"require": "request-proof", "policy": "asking"},
+}
+POLICIES = {
+    "recent": {"ios": {"minimum_os": "17.4"}, "android": {"minimum_patch_level": "2026-01"}},
+    "asking": {"pdp": "dead"},
 }
 # Requests that are held for as long as a gateway runs.
 HOLDING = [
@@ -175,7 +181,7 @@ class Modes(World):
 
     def _routes(self):
         return [
-            *routes(*KINDS, modes=MODES), *routes("proof", "other", modes=[HALF]),
+            *routes(*KINDS, modes=MODES), *routes("proof", "other", "policed", modes=[HALF]),
             *({"host": "localhost", **route} for route in HOLDING)]
 
     def _settings(self):
@@ -194,6 +200,9 @@ class Modes(World):
             "timeouts": {"content_idle": "1s", "keep_alive": "10m"},
             "apps": [
                 {"id": app, "environment": "simulator", "counter": "strict"} for app in [*APPS.values(), OTHER_APP]],
+            "policies": POLICIES,
+            "decision_points": {"dead": {
+                "kind": "opa", "url": f"http://127.0.0.1:{self.holders[0][1]}", "path": "/v1/data/a"}},
         }
 
     def _add_listeners(self):

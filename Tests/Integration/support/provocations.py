@@ -127,6 +127,18 @@ def other_app(cell):
     return cell.ask(phone.request(path=cell.path), phone)
 
 
+@row("policyDenied", "policed", **proof_row)
+def outdated_for_the_policy(cell):
+    """What is not known of a phone does not meet a condition: nothing is of one that an operator has registered."""
+    phone = cell.phone
+    return cell.ask(phone.request("POST", cell.path, content=b"content"), phone)
+
+
+@row("policyUnavailable", "undecided")
+def dead_decision_point(cell):
+    return cell.ask(cell.phone.request(path=cell.path))
+
+
 @row("deviceTunnelLimit", "socket")
 def tunnels_of_a_device(cell):
     cell.world.keep_tunnels()
