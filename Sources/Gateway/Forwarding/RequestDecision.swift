@@ -253,7 +253,7 @@ struct RequestDecision: ~Copyable {
     /// - Parameter device: Nil if the route requires none.
     private mutating func judgePolicy(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Refusal? {
         guard let judge = gateway.judge, let route, let policy = gateway.routes.routes[route].policy else { return nil }
-        policies.begin(policy, judge.policies)
+        policies.begin(policy, judge.outlines[policy])
         return policies.judge(
             device.map { ($0, $0.postureGeneration) }, awaitsProof: requirement == .requestProof, judge, gateway)
     }

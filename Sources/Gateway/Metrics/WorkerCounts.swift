@@ -194,9 +194,10 @@ package struct WorkerCounts: Sendable {
     /// - Parameter violations: Those that its conditions have found.
     mutating func policyDecided(_ policy: Int, _ outcome: PolicyOutcome, _ violations: Violations, isSimulated: Bool) {
         let half = 2 * policy + (isSimulated ? 1 : 0)
-        policyDecisions[half * PolicyOutcome.allCases.count + outcome.rawValue] += 1
+        policyDecisions[half * Self.policyColumns / 2 + outcome.rawValue] += 1
+        guard !violations.isEmpty else { return }
         for violation in Violation.allCases where violations.contains(violation) {
-            policyViolations[half * Violation.allCases.count + Int(violation.rawValue)] += 1
+            policyViolations[half * Self.violationColumns / 2 + Int(violation.rawValue)] += 1
         }
     }
 

@@ -89,8 +89,16 @@ final class DecisionPoints {
 
     /// Asks the decision point of a policy about a request.
     func ask(for exchange: ForwardingExchange, by track: PolicyTrack) -> Answer {
-        guard let point = point(of: track), let policy = gateway.judge?.policies[track.policy] else {
+        guard let point = point(of: track) else {
             return .known(Refusal(.internalError, "a policy without its decision point"))
+        }
+        // Most often it is one that the decision point has allowed before.
+        if point.allows(exchange) {
+            gateway.policyDecided(track, .allow, [])
+            return .known(nil)
+        }
+        guard let policy = gateway.judge?.policies[track.policy] else {
+            return .known(Refusal(.internalError, "a decision point without its policy"))
         }
         let inquiry = Inquiry()
         let outcome = point.ask(exchange, inquiry) { [unowned exchange, gateway] result in
@@ -125,7 +133,7 @@ final class DecisionPoints {
     }
 
     private func point(of track: PolicyTrack) -> DecisionPoint? {
-        gateway.judge?.policies[track.policy].decisionPoint.map { points[$0] }
+        gateway.judge?.outlines[track.policy].decisionPoint.map { points[$0] }
     }
 
     private static func refusal(
@@ -176,6 +184,10 @@ private final class DecisionPoint {
     /// The path of decisions. Nil while the metadata is not known.
     private var path: String?
     private var answers = AnswerCache()
+    /// Whether answers are kept.
+    private let keepsAnswers: Bool
+    /// Whether they depend on more of a request than its route, method and client.
+    private let isVarying: Bool
     private var discovery: OutboundCall?
     private var discoveryTimer: LoopTimer?
 
@@ -192,6 +204,8 @@ private final class DecisionPoint {
             loop: loop, buffers: buffers, settings: upstream,
             tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library)
         calls = DecisionCalls(settings, on: pool, loop: loop)
+        keepsAnswers = settings.cache.nanoseconds > 0
+        isVarying = settings.decision.isVarying
         path = settings.path
         guard path == nil else { return }
         discoveryTimer = LoopTimer(loop: loop, startsIn: TimeSpan.milliseconds(0)) { [unowned self] in discover() }
@@ -211,6 +225,12 @@ private final class DecisionPoint {
         pool.close()
     }
 
+    /// Whether an answer that still holds allows a request.
+    func allows(_ exchange: ForwardingExchange) -> Bool {
+        guard keepsAnswers, let key = exchange.answerKey(isVarying ? settings.decision : nil) else { return false }
+        return answers.allows(key, at: loop.now)
+    }
+
     /// Asks about a request.
     ///
     /// - Parameter completion: Called later with the answer, unless the inquiry is stopped.
@@ -219,7 +239,7 @@ private final class DecisionPoint {
         _ exchange: ForwardingExchange, _ inquiry: Inquiry,
         then completion: @escaping (Result<PolicyDecision, InquiryFailure>) -> Void
     ) -> Result<PolicyDecision, InquiryFailure>? {
-        let key = settings.cache.nanoseconds > 0 ? exchange.answerKey(settings.decision) : nil
+        let key = keepsAnswers ? exchange.answerKey(isVarying ? settings.decision : nil) : nil
         if let key, let known = answers.answer(to: key, at: loop.now) { return .success(known) }
         guard let path else { return .failure(.metadata) }
         guard let question = exchange.question(settings.decision) else { return .failure(.facts) }
@@ -241,7 +261,7 @@ private final class DecisionPoint {
 }
 
 /// All that an answer depends on.
-struct AnswerKey: Hashable {
+struct AnswerKey: Equatable {
     let route: Int
     let method: UInt8
     /// The certificate's key, or the certificate's id.
@@ -252,23 +272,43 @@ struct AnswerKey: Hashable {
     var rest: [UInt8] = []
 }
 
-/// Answers that still hold, in two generations: when the young one is full it becomes the old one.
+/// Answers that still hold. Each question has one place, so that a look-up is one comparison; another question of the
+/// same place takes it over.
 private struct AnswerCache {
-    private var young: [AnswerKey: (decision: PolicyDecision, end: Instant)] = [:]
-    private var old: [AnswerKey: (decision: PolicyDecision, end: Instant)] = [:]
+    private struct Kept {
+        let key: AnswerKey
+        let decision: PolicyDecision
+        let end: Instant
+    }
 
-    private static let limit = 4_096
+    private var places: [Kept?] = []
+
+    /// A power of two.
+    private static let count = 1 << 12
+
+    private static func place(of key: AnswerKey) -> Int {
+        let number = key.client.prefix &+ UInt64(truncatingIfNeeded: key.route &* 31 &+ Int(key.method))
+        let rest = key.rest.reduce(into: UInt64(0)) { $0 = $0 &* 31 &+ UInt64($1) }
+        return Int(truncatingIfNeeded: (number ^ rest) & UInt64(count - 1))
+    }
+
+    private func holds(_ place: Int, _ key: AnswerKey, at now: Instant) -> Bool {
+        guard !places.isEmpty, let end = places[place]?.end, now < end else { return false }
+        return places[place]?.key == key
+    }
+
+    func allows(_ key: AnswerKey, at now: Instant) -> Bool {
+        let place = Self.place(of: key)
+        return holds(place, key, at: now) && places[place]?.decision.isAllowed == true
+    }
 
     func answer(to key: AnswerKey, at now: Instant) -> PolicyDecision? {
-        guard let kept = young[key] ?? old[key], now < kept.end else { return nil }
-        return kept.decision
+        let place = Self.place(of: key)
+        return holds(place, key, at: now) ? places[place]?.decision : nil
     }
 
     mutating func keep(_ decision: PolicyDecision, for key: AnswerKey, until end: Instant) {
-        if young.count >= Self.limit {
-            old = young
-            young = [:]
-        }
-        young[key] = (decision, end)
+        if places.isEmpty { places = Array(repeating: nil, count: Self.count) }
+        places[Self.place(of: key)] = Kept(key: key, decision: decision, end: end)
     }
 }

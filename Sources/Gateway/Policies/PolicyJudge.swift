@@ -7,6 +7,7 @@ internal import Vocabulary
 /// A verdict is kept for a device while nothing changes that is known of it, so that most requests cost one comparison.
 final class PolicyJudge {
     let policies: [DevicePolicy]
+    let outlines: [PolicyOutline]
     private var kept: [Kept?] = Array(repeating: nil, count: placeCount)
 
     private struct Kept {
@@ -22,6 +23,7 @@ final class PolicyJudge {
 
     init(_ policies: [DevicePolicy]) {
         self.policies = policies.map(\.unshared)
+        outlines = policies.map(\.outline)
     }
 
     /// Returns the verdict of a policy's conditions on a device.

@@ -41,13 +41,12 @@ struct PolicyTracks {
     /// Whether conditions are to be judged after the proof.
     var isOpen: Bool { own?.isOpen == true || trial?.isOpen == true }
 
-    mutating func begin(_ policy: Int, _ policies: [DevicePolicy]) {
-        let known = policies[policy]
-        own = PolicyTrack(policy: policy, isSimulated: known.isSimulated, asks: known.isPointSimulated ? false : true)
-        if known.isPointSimulated, !known.isSimulated {
-            ownPoint = PolicyTrack(policy: policy, isSimulated: true, stage: .open)
+    mutating func begin(_ policy: Int, _ outline: PolicyOutline) {
+        own = PolicyTrack(policy: policy, isSimulated: outline.isSimulated, asks: !outline.isPointSimulated)
+        if outline.isPointSimulated, !outline.isSimulated {
+            ownPoint = PolicyTrack(policy: policy, isSimulated: true)
         }
-        trial = policies[policy].simulation.map { PolicyTrack(policy: $0, isSimulated: true) }
+        if let simulation = outline.simulation { trial = PolicyTrack(policy: simulation, isSimulated: true) }
     }
 
     /// Ends all of them: nothing is judged or asked any more.
@@ -69,7 +68,7 @@ struct PolicyTracks {
         _ gateway: GatewayApplication
     ) -> Refusal? {
         let found = Self.judge(&own, device, awaitsProof, judge, gateway)
-        let tried = Self.judge(&trial, device, awaitsProof, judge, gateway)
+        let tried = trial == nil ? .nothing : Self.judge(&trial, device, awaitsProof, judge, gateway)
         guard case .unknown = found else {
             note(own, found, tried, of: trial)
             guard case .denied(let violations) = found, let own, !own.isSimulated else { return nil }
@@ -90,7 +89,7 @@ struct PolicyTracks {
         _ judge: PolicyJudge, _ gateway: GatewayApplication
     ) -> Finding {
         guard let open = track, case .open = open.stage else { return .nothing }
-        let policy = judge.policies[open.policy]
+        let policy = judge.outlines[open.policy]
         var isFinal = true
         if policy.hasConditions, let device, let enforcement = gateway.enforcement {
             let verdict = judge.verdict(

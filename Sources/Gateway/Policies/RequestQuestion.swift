@@ -20,8 +20,8 @@ extension ForwardingExchange {
         let head = head
         guard let client = clientOfQuestion(route, enforcement) else { return nil }
         var question = DecisionQuestion(
-            method: head.method.map { String(describing: $0.name) } ?? "", route: route.name,
-            host: Self.text(head.host.of(bytes)), path: Self.text(head.path.of(bytes)),
+            method: head.routedMethod.map { String(describing: $0.name) } ?? "", route: route.name,
+            host: String(decoding: route.host, as: UTF8.self), path: Self.text(head.path.of(bytes)),
             query: head.query.map { Self.text($0.of(bytes)) }, client: client)
         if let device = request.decision.device {
             let app = enforcement.apps[request.decision.app]
@@ -55,32 +55,35 @@ extension ForwardingExchange {
         }
     }
 
-    /// Returns all that an answer depends on. Nil if nothing may be kept.
-    func answerKey(_ settings: DecisionSettings) -> AnswerKey? {
-        guard let route = request.decision.route, let key = client.shareKey, let method = head.method else {
+    /// Returns all that an answer depends on.
+    ///
+    /// - Parameter settings: Nil if an answer depends on nothing of the request but route, method and client.
+    /// - Returns: nil if nothing may be kept.
+    func answerKey(_ settings: DecisionSettings?) -> AnswerKey? {
+        guard let route = request.decision.route, let key = client.shareKey, let method = routedMethod else {
             return nil
         }
         var answerKey = AnswerKey(
             route: route, method: method.rawValue, client: key,
             generation: request.decision.device?.postureGeneration ?? 0)
-        let varies =
-            settings.facts.contains(.path) || settings.facts.contains(.query)
-            || settings.facts.contains(.clientNetwork) || !settings.headers.isEmpty || !settings.mapping.isFixed
-        guard varies else { return answerKey }
+        if let settings { add(settings, to: &answerKey.rest) }
+        return answerKey
+    }
+
+    private func add(_ settings: DecisionSettings, to rest: inout [UInt8]) {
         let bytes = headBytes.readable
         let head = head
         func add(_ span: Span<UInt8>) {
-            for index in span.indices { answerKey.rest.append(span[index]) }
-            answerKey.rest.append(0)
+            for index in span.indices { rest.append(span[index]) }
+            rest.append(0)
         }
         if settings.facts.contains(.path) || !settings.mapping.isFixed { add(head.path.of(bytes)) }
         if settings.facts.contains(.query), let query = head.query { add(query.of(bytes)) }
-        if settings.facts.contains(.clientNetwork) { answerKey.rest += ClientNetwork.text(of: origin.peer) + [0] }
+        if settings.facts.contains(.clientNetwork) { rest += ClientNetwork.text(of: origin.peer) + [0] }
         forEachField(in: settings, head, bytes) { name, value in
-            answerKey.rest += Array(name.utf8) + [0]
+            rest += Array(name.utf8) + [0]
             add(value)
         }
-        return answerKey
     }
 
     /// Passes on the request's fields that the settings name, with their names in lower case.

@@ -130,9 +130,11 @@ private enum DecisionTrial {
         _ point: DecisionPointSettings, _ document: [UInt8], _ configuration: Configuration
     ) throws -> PolicyExplanation.Answer {
         let loop = try Loop()
+        // TLS needs it until the end.
+        let library = try LibraryContext()
         let services = try OutboundServices(
             [point.upstream], resolver: ResolverSettings(configuration.resolver),
-            forbidden: ForbiddenAddresses(configuration), loop: loop, buffers: BufferPool(), library: LibraryContext(),
+            forbidden: ForbiddenAddresses(configuration), loop: loop, buffers: BufferPool(), library: library,
             onEvent: { _ in })
         let calls = DecisionCalls(point, on: services.pools[0], loop: loop)
         var answer = PolicyExplanation.Answer.failed("its metadata is not known")
@@ -150,7 +152,7 @@ private enum DecisionTrial {
         services.find {
             if let path = point.path { ask(at: path) } else { call = calls.discover { ask(at: $0) } }
         }
-        loop.run()
+        withExtendedLifetime(library) { loop.run() }
         call?.stop()
         return answer
     }

@@ -38,7 +38,11 @@ public struct DevicePolicy: Sendable {
             simulation: simulation)
     }
 
-    public var hasConditions: Bool { !apple.isEmpty || !android.isEmpty }
+    public var outline: PolicyOutline {
+        PolicyOutline(
+            hasConditions: !apple.isEmpty || !android.isEmpty, decisionPoint: decisionPoint,
+            isPointSimulated: isPointSimulated, isSimulated: isSimulated, simulation: simulation)
+    }
 
     public func conditions(for platform: Platform) -> [Condition] { platform == .android ? android : apple }
 
@@ -62,6 +66,15 @@ public struct DevicePolicy: Sendable {
         }
         return verdict
     }
+}
+
+/// A policy without its name and conditions: trivial, because it is read for every request.
+public struct PolicyOutline: Sendable {
+    public let hasConditions: Bool
+    public let decisionPoint: Int?
+    public let isPointSimulated: Bool
+    public let isSimulated: Bool
+    public let simulation: Int?
 }
 
 /// What a policy's conditions say of a device.

