@@ -143,12 +143,16 @@ def every_metric(start_attested, pki, tmp_path):
     gateway.conf["tracing"] = {"endpoint": "http://127.0.0.1:9"}
     gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
     gateway.conf["routes"][0]["enforce"] = "observe"
+    # No device has an attestation.
+    gateway.conf["policies"] = {"attested": {"attested_within": "1d"}}
+    gateway.conf["routes"][1]["policy"] = "attested"
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
     # Some have samples only once something occurred.
     with attested.phone.connect() as client:
         assert client.exchange(get("/")).status == 200
         assert client.exchange(get("/location/1")).status == 401
+        assert client.exchange(get("/device")).status == 403
     return scrape(gateway)
 
 

@@ -53,7 +53,6 @@ final class DecisionPoints {
     }
 
     private let points: [DecisionPoint]
-    private unowned let gateway: GatewayApplication
     /// Questions of simulated policies that have no answer yet.
     private var simulated: [ObjectIdentifier: Inquiry] = [:]
 
@@ -64,7 +63,6 @@ final class DecisionPoints {
         _ settings: [DecisionPointSettings], for gateway: GatewayApplication, loop: Loop, _ library: LibraryContext,
         _ metrics: WorkerMetrics
     ) throws(CryptographyError) {
-        self.gateway = gateway
         points = try settings.map { settings throws(CryptographyError) in
             try DecisionPoint(settings, loop: loop, buffers: gateway.pool, library, metrics)
         }
@@ -89,7 +87,8 @@ final class DecisionPoints {
 
     /// Asks the decision point of a policy about a request.
     func ask(for exchange: ForwardingExchange, by track: PolicyTrack) -> Answer {
-        guard let point = point(of: track) else {
+        let gateway = exchange.gateway
+        guard let point = point(of: track, gateway) else {
             return .known(Refusal(.internalError, "a policy without its decision point"))
         }
         // Most often it is one that the decision point has allowed before.
@@ -101,7 +100,7 @@ final class DecisionPoints {
             return .known(Refusal(.internalError, "a decision point without its policy"))
         }
         let inquiry = Inquiry()
-        let outcome = point.ask(exchange, inquiry) { [unowned exchange, gateway] result in
+        let outcome = point.ask(exchange, inquiry) { [unowned exchange, unowned gateway] result in
             exchange.inquiryEnded(Self.refusal(result, of: track, policy.name, point.settings.name, gateway))
         }
         guard let outcome else { return .asked(inquiry) }
@@ -111,10 +110,11 @@ final class DecisionPoints {
     /// Asks the decision point of a simulated policy. Only a difference from what was decided is logged: the request
     /// was allowed.
     func simulate(_ exchange: ForwardingExchange, by track: PolicyTrack) {
-        guard let point = point(of: track), let route = exchange.request.decision.route,
+        let gateway = exchange.gateway
+        guard let point = point(of: track, gateway), let route = exchange.request.decision.route,
             simulated.count < Self.simulatedLimit
         else { return }
-        let (trace, gateway, inquiry) = (exchange.request.trace, gateway, Inquiry())
+        let (trace, inquiry) = (exchange.request.trace, Inquiry())
         let id = ObjectIdentifier(inquiry)
         let note: (Result<PolicyDecision, InquiryFailure>) -> Void = { [unowned self, unowned gateway] result in
             simulated[id] = nil
@@ -132,7 +132,7 @@ final class DecisionPoints {
         if let outcome = point.ask(exchange, inquiry, then: note) { note(outcome) } else { simulated[id] = inquiry }
     }
 
-    private func point(of track: PolicyTrack) -> DecisionPoint? {
+    private func point(of track: PolicyTrack, _ gateway: GatewayApplication) -> DecisionPoint? {
         gateway.judge?.outlines[track.policy].decisionPoint.map { points[$0] }
     }
 
@@ -225,9 +225,9 @@ private final class DecisionPoint {
         pool.close()
     }
 
-    /// Whether an answer that still holds allows a request.
+    /// Whether an answer that still holds, and depends on little of a request, allows it.
     func allows(_ exchange: ForwardingExchange) -> Bool {
-        guard keepsAnswers, let key = exchange.answerKey(isVarying ? settings.decision : nil) else { return false }
+        guard keepsAnswers, !isVarying, let key = exchange.answerKey else { return false }
         return answers.allows(key, at: loop.now)
     }
 
@@ -239,8 +239,9 @@ private final class DecisionPoint {
         _ exchange: ForwardingExchange, _ inquiry: Inquiry,
         then completion: @escaping (Result<PolicyDecision, InquiryFailure>) -> Void
     ) -> Result<PolicyDecision, InquiryFailure>? {
-        let key = keepsAnswers ? exchange.answerKey(isVarying ? settings.decision : nil) : nil
-        if let key, let known = answers.answer(to: key, at: loop.now) { return .success(known) }
+        let key = keepsAnswers ? exchange.answerKey : nil
+        let rest = key != nil && isVarying ? exchange.varyingFacts(settings.decision) : []
+        if let key, let known = answers.answer(to: key, rest, at: loop.now) { return .success(known) }
         guard let path else { return .failure(.metadata) }
         guard let question = exchange.question(settings.decision) else { return .failure(.facts) }
         let document: [UInt8]
@@ -252,7 +253,7 @@ private final class DecisionPoint {
         inquiry.call = calls.ask(document, at: path, identifier) { [unowned self] result in
             inquiry.call = nil
             if let key, case .success(let decision) = result {
-                answers.keep(decision, for: key, until: loop.now + settings.cache)
+                answers.keep(decision, for: key, rest, until: loop.now + settings.cache)
             }
             completion(result)
         }
@@ -260,7 +261,7 @@ private final class DecisionPoint {
     }
 }
 
-/// All that an answer depends on.
+/// What every answer depends on. Trivial, because most requests are compared with one.
 struct AnswerKey: Equatable {
     let route: Int
     let method: UInt8
@@ -268,47 +269,54 @@ struct AnswerKey: Equatable {
     let client: KeyID
     /// The number of the device's posture; 0 without a device.
     let generation: UInt32
-    /// What is sent of the request besides, with a separator after each.
-    var rest: [UInt8] = []
 }
 
 /// Answers that still hold. Each question has one place, so that a look-up is one comparison; another question of the
 /// same place takes it over.
 private struct AnswerCache {
-    private struct Kept {
+    /// Trivial.
+    private struct Place {
         let key: AnswerKey
-        let decision: PolicyDecision
         let end: Instant
+        let isAllowed: Bool
+        /// Whether the answer depends on more than the key.
+        let isVarying: Bool
     }
 
-    private var places: [Kept?] = []
+    private var places: [Place?] = []
+    /// What else the answer in a place depends on, and the answer.
+    private var answers: [(rest: [UInt8], decision: PolicyDecision)?] = []
 
     /// A power of two.
     private static let count = 1 << 12
 
-    private static func place(of key: AnswerKey) -> Int {
+    private static func index(of key: AnswerKey, _ rest: [UInt8]) -> Int {
         let number = key.client.prefix &+ UInt64(truncatingIfNeeded: key.route &* 31 &+ Int(key.method))
-        let rest = key.rest.reduce(into: UInt64(0)) { $0 = $0 &* 31 &+ UInt64($1) }
-        return Int(truncatingIfNeeded: (number ^ rest) & UInt64(count - 1))
+        let other = rest.reduce(into: UInt64(0)) { $0 = $0 &* 31 &+ UInt64($1) }
+        return Int(truncatingIfNeeded: (number ^ other) & UInt64(count - 1))
     }
 
-    private func holds(_ place: Int, _ key: AnswerKey, at now: Instant) -> Bool {
-        guard !places.isEmpty, let end = places[place]?.end, now < end else { return false }
-        return places[place]?.key == key
-    }
-
+    /// Whether a kept answer that depends on the key alone allows a request.
     func allows(_ key: AnswerKey, at now: Instant) -> Bool {
-        let place = Self.place(of: key)
-        return holds(place, key, at: now) && places[place]?.decision.isAllowed == true
+        guard !places.isEmpty, let place = places[Self.index(of: key, [])] else { return false }
+        return place.isAllowed && !place.isVarying && now < place.end && place.key == key
     }
 
-    func answer(to key: AnswerKey, at now: Instant) -> PolicyDecision? {
-        let place = Self.place(of: key)
-        return holds(place, key, at: now) ? places[place]?.decision : nil
+    func answer(to key: AnswerKey, _ rest: [UInt8], at now: Instant) -> PolicyDecision? {
+        let index = Self.index(of: key, rest)
+        guard !places.isEmpty, let place = places[index], now < place.end, place.key == key,
+            let kept = answers[index], kept.rest == rest
+        else { return nil }
+        return kept.decision
     }
 
-    mutating func keep(_ decision: PolicyDecision, for key: AnswerKey, until end: Instant) {
-        if places.isEmpty { places = Array(repeating: nil, count: Self.count) }
-        places[Self.place(of: key)] = Kept(key: key, decision: decision, end: end)
+    mutating func keep(_ decision: PolicyDecision, for key: AnswerKey, _ rest: [UInt8], until end: Instant) {
+        if places.isEmpty {
+            places = Array(repeating: nil, count: Self.count)
+            answers = Array(repeating: nil, count: Self.count)
+        }
+        let index = Self.index(of: key, rest)
+        places[index] = Place(key: key, end: end, isAllowed: decision.isAllowed, isVarying: !rest.isEmpty)
+        answers[index] = (rest, decision)
     }
 }

@@ -55,35 +55,33 @@ extension ForwardingExchange {
         }
     }
 
-    /// Returns all that an answer depends on.
-    ///
-    /// - Parameter settings: Nil if an answer depends on nothing of the request but route, method and client.
-    /// - Returns: nil if nothing may be kept.
-    func answerKey(_ settings: DecisionSettings?) -> AnswerKey? {
+    /// What every answer about the request depends on. Nil if nothing may be kept.
+    var answerKey: AnswerKey? {
         guard let route = request.decision.route, let key = client.shareKey, let method = routedMethod else {
             return nil
         }
-        var answerKey = AnswerKey(
+        return AnswerKey(
             route: route, method: method.rawValue, client: key,
             generation: request.decision.device?.postureGeneration ?? 0)
-        if let settings { add(settings, to: &answerKey.rest) }
-        return answerKey
     }
 
-    private func add(_ settings: DecisionSettings, to rest: inout [UInt8]) {
+    /// Returns what an answer depends on besides, with a separator after each fact.
+    func varyingFacts(_ settings: DecisionSettings) -> [UInt8] {
+        var facts: [UInt8] = []
         let bytes = headBytes.readable
         let head = head
         func add(_ span: Span<UInt8>) {
-            for index in span.indices { rest.append(span[index]) }
-            rest.append(0)
+            for index in span.indices { facts.append(span[index]) }
+            facts.append(0)
         }
         if settings.facts.contains(.path) || !settings.mapping.isFixed { add(head.path.of(bytes)) }
         if settings.facts.contains(.query), let query = head.query { add(query.of(bytes)) }
-        if settings.facts.contains(.clientNetwork) { rest += ClientNetwork.text(of: origin.peer) + [0] }
+        if settings.facts.contains(.clientNetwork) { facts += ClientNetwork.text(of: origin.peer) + [0] }
         forEachField(in: settings, head, bytes) { name, value in
-            rest += Array(name.utf8) + [0]
+            facts += Array(name.utf8) + [0]
             add(value)
         }
+        return facts
     }
 
     /// Passes on the request's fields that the settings name, with their names in lower case.
