@@ -179,7 +179,7 @@ def test_a_reload_keeps_no_answer(started, start_asking):
 
 
 def test_a_change_of_the_posture_is_asked_about_anew(started, tmp_path, pki, upstream):
-    """An Android phone attests anew whenever it binds a key: all its certificates then have other facts."""
+    """An Android phone attests again whenever it binds a key: all its certificates then have other facts."""
     point = started(DataAPI, lambda document: True)
     enrolling = Enrolling(tmp_path, pki, upstream, platforms=["android"], enrolment={"rotation_overlap": "1h"})
     gateway = enrolling.gateway
