@@ -70,6 +70,25 @@ RECORDS = "    host: records.example.org\n    path: /\n    content_limit: 1MiB\n
 WEAKER = "    host: images.example.org\n    path: /\n    require: certificate\n    upstream: images\n"
 
 
+# The end of the second route, which a policy may follow.
+UNPOLICED = "    require: device\n    upstream: images\napps:\n"
+
+
+def policed(*policies, points=(), policy="recent", require="device"):
+    """The second route with a policy, and the sections with these lines behind it."""
+    sections = "".join(
+        f"{name}:\n" + "".join(f"  {line}\n" for line in lines)
+        for name, lines in (("policies", policies), ("decision_points", points)) if lines)
+    return UNPOLICED, f"    require: {require}\n    policy: {policy}\n    upstream: images\n{sections}apps:\n"
+
+
+def asking(**changes):
+    """A policy with a decision point of AuthZEN, whose settings are changed; None for one that is left out."""
+    settings = {"kind": "authzen", "url": "http://127.0.0.1:8181", "path": "/access/v1/evaluation", **changes}
+    lines = [f"  {name}: {value}" for name, value in settings.items() if value is not None]
+    return policed("recent: { pdp: pdp }", points=["pdp:", *lines])
+
+
 def make_files(directory, pki):
     """What the conf file names, and what it names in its place by mistake."""
     def put(name, content, mode=0o600):
@@ -321,6 +340,37 @@ MISTAKES |= {
     "a delay that is too long": ("limits:\n", "timeouts:\n  shutdown_delay: 2h\nlimits:\n"),
     "a delay misspelt": ("limits:\n", "timeouts:\n  shutdown_dely: 15s\nlimits:\n"),
     "a delay below zero": ("limits:\n", "timeouts:\n  shutdown_delay: -1s\nlimits:\n"),
+    # Policies and decision points.
+    "a policy that does not exist": policed("recent: { ios: { minimum_os: '17.4' } }", policy="recnt"),
+    "a system version with a letter": policed("recent: { ios: { minimum_os: '17.4b' } }"),
+    "a policy with an empty section": policed("recent: { ios: {} }"),
+    "a condition on the other system": policed("recent: { ios: { key_protection: strongbox } }"),
+    "conditions on a system of no app": policed("recent: { android: { minimum_patch_level: 2026-01 } }"),
+    "a way of admission that is none": policed("recent: { admission: [tokens] }"),
+    "an age of a minute too little": policed("recent: { attested_within: 59s }"),
+    "a policy that simulates itself": policed("recent: { admission: [token], simulation: recent }"),
+    "a simulation of a simulation": policed(
+        "recent: { admission: [token], simulation: second }", "second: { admission: [open], simulation: third }",
+        "third: { attested_within: 30d }"),
+    "a policy where a certificate suffices": policed("recent: { ios: { minimum_os: '17.4' } }", require="certificate"),
+    "a policy where nothing is required": policed("recent: { admission: [token] }", require="nothing"),
+    "a decision point that does not exist": policed(
+        "recent: { pdp: pdq }", points=["pdp: { kind: opa, url: 'http://127.0.0.1:8181', path: /v1/data/health/allow }"]),
+    "a decision point elsewhere in clear": asking(url="http://pdp.internal:8181"),
+    "a decision point without authorities": asking(url="https://pdp.internal:8181"),
+    "authorities for plaintext": asking(tls="{ authorities: gms-ca.pem }"),
+    "metadata in clear": asking(path=None),
+    "OPA without a rule": asking(kind="opa", path=None),
+    "a path that is no rule of OPA": asking(kind="opa", path="/health/allow"),
+    "a mapping for OPA": asking(kind="opa", path="/v1/data/health/allow", mapping="{ action: { GET: read } }"),
+    "a profile for AuthZEN": asking(profile="dsr"),
+    "a secret for a decision point": asking(headers="[Authorization]"),
+    "a fact that is none": asking(sends="[method, address]"),
+    "a decision point that allows by failing": asking(on_failure="allow"),
+    "a decision that may take a minute": asking(timeout="1m"),
+    "a subject that is none": asking(mapping="{ subject: { type: user, id: person } }"),
+    "a variable that no path has": asking(
+        mapping="{ templates: [{ path: '/todos/{id}', resource: { type: todo, id: '{todo}' } }] }"),
 }
 
 # Warnings: the gateway starts all the same.
@@ -346,4 +396,8 @@ DOUBTS = {
     "a CA of phones whose keys no listener accepts": (
         "      crls: [gms-ca.crl]\n", "      crls: [gms-ca.crl]\n      keys: [p384]\n"),
     "a CA that no listener trusts": ("authorities: [gms-ca.pem]\n      crls: [gms-ca.crl]", "authorities: [other-ca.pem]"),
+    "a policy that no route uses": policed("recent: { admission: [token] }", "other: { admission: [open] }"),
+    "a decision point that no policy uses": policed(
+        "recent: { admission: [token] }",
+        points=["pdp: { kind: opa, url: 'http://127.0.0.1:8181', path: /v1/data/health/allow }"]),
 }
