@@ -1,17 +1,20 @@
 """What a decision point is asked decides about a request: an allowed one is forwarded, a denied one is not, and its counter is not
 spent."""
 
+import json
+
 import pytest
 
 from support.client import Client, IncompleteResponse, get
 from support.deciding import (
-    KINDS, PROTOCOLS, PROVEN, REQUESTS, allowing, assert_policy_denied, begin, connect, denying, holding, policies, questions,
+    KINDS, PROTOCOLS, PROVEN, REQUESTS, ROUTES, allowing, assert_policy_denied, begin, connect, denying, holding, policies, questions,
     start_request, wait_for_questions,
 )
-from support.decision_points import AuthZEN
+from support.decision_points import Answer, AuthZEN, DataAPI
 from support.denials import assert_denied, code_of
 from support.exposition import scrape
 from support.http2_client import ConnectionOver, HTTP2Client, StreamReset
+from support.http2_service import HTTP2Service
 from support.http2_web_sockets import connect as connect_stream
 from support.platforms import PLATFORMS
 from support.waiting import eventually
@@ -349,3 +352,205 @@ def test_decisions_are_counted_and_logged(started, start_asking):
         assert metrics("attestgate_policy_decisions_total", policy="records", decision=decision, simulated="false") == count
     entry = attested.gateway.logged(denial="policy_unavailable")
     assert entry["status"] == 503 and "status 500" in entry["detail"]
+
+
+def test_conditions_are_judged_first_and_what_they_refuse_is_asked_about_by_nobody(started, start_attested):
+    point = started(AuthZEN, lambda document: True)
+    settings = policies(point, [route for route in ROUTES if route["name"] != "certificate"])
+    settings["policies"]["records"]["admission"] = ["token"]
+    attested = start_attested(platforms=PLATFORMS, **settings)
+    with questions(point, 0), attested.phone.connect() as client:
+        for kind in [*PROVEN, "device"]:
+            assert_policy_denied(attested.gateway, client.exchange(REQUESTS[kind](attested.phone)), ["admission_low"])
+
+
+# Content that waits for `100 Continue`
+
+EXPECT = [("Expect", "100-continue")]
+
+
+def test_a_client_that_expects_to_be_told_is_told_while_content_is_collected(asking):
+    point, attested = asking
+    data = attested.phone.request("POST", "/records/1", content=b"content", fields=EXPECT)
+    with attested.phone.connect() as client:
+        with holding(point):
+            client.send(data[:-7])
+            assert client.read_head().status == 100
+            client.send(data[-7:])
+        assert client.read_response().status == 200
+
+
+def test_no_client_sends_streamed_content_before_it_is_allowed(asking):
+    point, attested = asking
+    for answer, status in [(lambda: None, 100), (lambda: denying(point), 403), (lambda: point.misbehave("status 500"), 503)]:
+        point.behave()
+        answer()
+        data = attested.phone.request("POST", "/stream/1", content=b"content", fields=EXPECT)
+        with attested.phone.connect() as client:
+            assert client.send(data[:-7]).read_head().status == status
+            if status == 100:
+                assert client.send(data[-7:]).read_response().status == 200
+
+
+# Routes that only observe
+
+@pytest.fixture(scope="module")
+def observing(start_shared):
+    point = allowing(AuthZEN)
+    settings = policies(point)
+    settings["routes"] = [
+        {**route, **({"enforce": "observe"} if route.get("require") in ("device", "request-proof") else {})}
+        for route in settings["routes"]]
+    attested = start_shared(**settings)
+    yield point, attested
+    point.stop()
+
+
+@both_protocols
+@pytest.mark.parametrize("kind", [*PROVEN, "device"])
+def test_where_denials_are_observed_a_denied_request_passes_without_an_identity(observing, kind, protocol):
+    point, attested = observing
+    attested.gateway.begin()
+    denying(point)
+    data = REQUESTS[kind](attested.phone)
+    with connect(attested.gateway, attested.phone, protocol) as client:
+        assert client.exchange(data).status == 200
+        request = attested.upstream.last_request()
+        assert request.values("attest-verdict") == ["would-deny;code=policy_denied"]
+        assert request.values("attest-device") == [] and request.values("attest-counter") == []
+        assert request.content == (b"content" if kind in ("collected", "streamed") else b"")
+        point.behave()
+        # Its counter was not spent.
+        assert client.exchange(data).status == 200
+    assert attested.upstream.last_request().values("attest-verdict") == ["pass"]
+    assert attested.upstream.last_request().values("attest-device") != []
+
+
+@both_protocols
+def test_where_denials_are_observed_content_goes_on_after_the_denial(observing, protocol):
+    point, attested = observing
+    data = attested.phone.request("POST", "/records/1", content=bytes(50_000))
+    with connect(attested.gateway, attested.phone, protocol) as client:
+        with questions(point, 1):
+            denying(point)
+            finish = begin(client, data)
+        assert finish().status == 200
+    request = attested.upstream.last_request()
+    assert request.content == bytes(50_000) and request.values("attest-verdict") == ["would-deny;code=policy_denied"]
+
+
+@both_protocols
+@pytest.mark.parametrize("kind", [*PROVEN, "device"])
+def test_where_denials_are_observed_no_request_passes_without_a_decision(observing, kind, protocol):
+    point, attested = observing
+    point.misbehave("status 500")
+    with attested.nothing_forwarded(), connect(attested.gateway, attested.phone, protocol) as client:
+        assert code_of(client.exchange(REQUESTS[kind](attested.phone))) == "policy_unavailable"
+
+
+# Forms of questions and answers
+
+@pytest.mark.parametrize("value", ['"}\\', "a\tb", "\x80\xff", "ä", "\u00e4\u00f6", "x" * 8000, "</script>"])
+def test_odd_field_values_are_sent_as_json_text(started, start_asking, value):
+    point = started(DataAPI, lambda document: True)
+    attested = start_asking(point, headers=["x-note"], sends=[])
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/device/1", f"X-Note: {value}")).status == 200
+    [document] = point.documents
+    assert document.keys() == {"headers"} and len(document["headers"]["x-note"]) == 1
+    if value.isascii():
+        assert document["headers"]["x-note"] == [value]
+
+
+def test_a_long_question_is_asked_whole(started, start_asking):
+    point = started(DataAPI, lambda document: True)
+    attested = start_asking(point, headers=[f"x-{number}" for number in range(4)], sends=["path", "query"])
+    path, query, values = "/device/" + 3500 * "a", 3500 * "b", [f"{number}" * 2000 for number in range(4)]
+    with attested.phone.connect() as client:
+        response = client.exchange(get(f"{path}?{query}", *[f"X-{number}: {value}" for number, value in enumerate(values)]))
+    assert response.status == 200, response
+    assert point.documents == [
+        {"path": path, "query": query, "headers": {f"x-{number}": [value] for number, value in enumerate(values)}}]
+
+
+@pytest.mark.parametrize("fields, code", [
+    ({"Content_Type": "application/json; charset=utf-8"}, None), ({"Content_Type": "Application/JSON"}, None),
+    ({"Connection": "close"}, None), ({"X_Extra": "x" * 2000}, None), ({"Content_Type": "application/json+x"}, "policy_unavailable"),
+    ({"Content_Type": "application/problem+json"}, "policy_unavailable")])
+def test_the_fields_of_an_answer_may_be_those_of_http(asking, fields, code):
+    point, attested = asking
+    point.script = lambda asked: Answer(200, b'{"decision":true,"result":true}', **fields)
+    with attested.phone.connect() as client:
+        for _ in range(2):
+            assert code_of(client.exchange(attested.phone.request())) == code
+
+
+def test_an_answer_may_come_in_chunks(asking):
+    point, attested = asking
+    ordinary = point._send
+
+    def in_chunks(handler, answer):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                            b"Transfer-Encoding: chunked\r\n\r\n8\r\n{\"decisi\r\n")
+        handler.wfile.write(b"17\r\non\":true,\"result\":true}\r\n0\r\n\r\n")
+    point._send = in_chunks
+    try:
+        with attested.phone.connect() as client:
+            assert client.exchange(attested.phone.request()).status == 200
+            assert client.exchange(attested.phone.request()).status == 200
+    finally:
+        point._send = ordinary
+
+
+def test_a_decision_point_is_asked_over_http2_on_one_connection(start_attested):
+    heard = []
+
+    def serve(connection):
+        connection.greet()
+        while True:
+            request = connection.next_request()
+            heard.append(request)
+            connection.headers(request.stream, [(":status", "200"), ("content-type", "application/json")])
+            connection.data(request.stream, b'{"result":%s}' % (b"true" if len(heard) < 4 else b"false"), end=True)
+    service = HTTP2Service(serve)
+    try:
+        attested = start_attested(platforms=PLATFORMS, routes=ROUTES, policies={"records": {"pdp": "pdp"}}, decision_points={"pdp": {
+            "kind": "opa", "url": f"http://{service.address}", "path": "/v1/data/a", "protocol": "h2", "timeout": "10s"}})
+        with attested.phone.connect() as client:
+            for _ in range(3):
+                assert client.exchange(attested.phone.request()).status == 200
+            assert code_of(client.exchange(attested.phone.request())) == "policy_denied"
+        assert len(service.connections) == 1
+        assert json.loads(heard[0].content)["input"]["route"] == "records"
+        assert heard[0].value("content-type") == "application/json" and heard[0].value(":method") == "POST"
+    finally:
+        service.close()
+
+
+@pytest.mark.parametrize("identifier, kinds", [("subject", ["device", "certificate"]), ("device", ["certificate"]), ("app", ["certificate"])])
+def test_who_has_no_such_id_is_denied_unasked(started, start_asking, identifier, kinds):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_asking(point, mapping={"subject": {"type": "user", "id": identifier}})
+    with questions(point, 0), attested.phone.connect() as client:
+        for kind in kinds:
+            entry = assert_policy_denied(attested.gateway, client.exchange(REQUESTS[kind](attested.phone)))
+            assert "the subject of the mapping is not known" in entry["detail"]
+
+
+def test_a_reason_in_several_languages_is_told_in_english(asking):
+    point, attested = asking
+    reasons = {"de": "Nicht am Sonntag.", "en": "Not on a Sunday."}
+    if isinstance(point, AuthZEN):
+        point.script = lambda asked: Answer(200, {"decision": False, "context": {"reason_user": reasons, "reason_admin": reasons}})
+        with attested.phone.connect() as client:
+            assert_policy_denied(attested.gateway, client.exchange(attested.phone.request()), [], "Not on a Sunday.")
+
+
+def test_a_denied_head_request_has_the_length_and_no_content(asking):
+    point, attested = asking
+    denying(point, user="Not on a Sunday.")
+    with attested.phone.connect() as client:
+        get_response = client.exchange(get("/device/1"))
+        head_response = client.exchange(get("/device/1", method="HEAD"), "HEAD")
+        assert head_response.value("content-length") == str(len(get_response.content)) == get_response.value("content-length")
+        assert client.exchange(get("/sentinel")).status == 200
