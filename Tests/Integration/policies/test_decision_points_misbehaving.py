@@ -1,6 +1,8 @@
 """A decision point that is slow, absent or lying: without a decision nothing is forwarded and no counter is spent, and requests
 pass again once it decides."""
 
+import threading
+
 import pytest
 
 from support.client import get
@@ -10,8 +12,11 @@ from support.deciding import (
 )
 from support.decision_points import MISBEHAVIOURS, Answer, AuthZEN, DataAPI
 from support.denials import code_of
+from support.exposition import scrape
 from support.http2_client import HTTP2Client
 from support.pki import attestgate
+from support.services import Services
+from support.waiting import eventually
 
 MIB = 1 << 20
 
@@ -307,3 +312,146 @@ def test_a_reload_while_a_question_is_open_changes_nothing_for_its_request(start
         assert client.read_response().status == 200
     with attested.phone.connect() as client:
         assert client.exchange(attested.phone.request()).status == 200
+
+
+def simulated(point, **changes):
+    settings = policies(point, **changes)
+    settings["policies"]["records"]["simulate"] = "true"
+    return settings
+
+
+@pytest.mark.parametrize("end", ["answer", "timeout", "death"])
+def test_reloads_while_simulated_questions_are_open_leave_nothing_behind(started, start_attested, end):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_attested(**simulated(point, timeout="1s" if end == "timeout" else "10s"))
+    gateway = attested.gateway
+    point.misbehave("slow")
+    for number in range(3):
+        with attested.phone.connect() as client:
+            assert client.exchange(attested.phone.request()).status == 200
+        wait_for_questions(point, number + 1)
+        if end == "timeout" and number == 2:
+            break
+        gateway.conf["decision_points"]["pdp"]["waiting"] = 10 + number
+        gateway.write_conf()
+        assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    if end == "death":
+        point.go()
+        point.behave()
+        point.come_back()
+    elif end == "answer":
+        point.behave()
+    else:
+        # Nothing waits for the questions of earlier generations.
+        eventually(lambda: decisions(gateway).get("unavailable"), "the last question to time out")
+    point.behave()
+    allowed = decisions(gateway).get("allow", 0)
+    with attested.phone.connect() as client:
+        assert client.exchange(attested.phone.request()).status == 200
+    eventually(lambda: decisions(gateway).get("allow", 0) > allowed, "the next decision")
+
+
+def decisions(gateway):
+    """Simulated decisions by outcome."""
+    metrics = scrape(gateway)
+    name = "attestgate_policy_decisions_total"
+    return {each["decision"]: metrics(name, **each) for each in metrics.labels(name)} if name in metrics.kinds else {}
+
+
+def test_a_gateway_ends_while_a_simulated_question_is_open(started, start_attested):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_attested(**simulated(point))
+    point.misbehave("slow")
+    with attested.phone.connect() as client:
+        assert client.exchange(attested.phone.request()).status == 200
+    wait_for_questions(point, 1)
+    attested.gateway.stop()
+
+
+def test_a_reload_while_metadata_are_awaited_changes_nothing(started, start_attested, pki):
+    services = Services(pki)
+    point = started(AuthZEN, lambda document: True, identity=services.ordinary)
+    described, came, released = point.described, threading.Event(), threading.Event()
+
+    def late(path):
+        came.set()
+        released.wait(30)
+        return described(path)
+    point.described = late
+    settings = policies(point, path=None, tls={"authorities": str(services.authority.certificate)})
+    attested = start_attested(**settings)
+    gateway = attested.gateway
+    assert came.wait(30)
+    for number in range(2):
+        gateway.conf["decision_points"]["pdp"]["waiting"] = 10 + number
+        gateway.write_conf()
+        assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    with attested.phone.connect() as client:
+        assert_unavailable(gateway, client.exchange(attested.phone.request()))
+    released.set()
+    eventually_passes(attested.phone, attested.phone.request())
+
+
+def test_a_decision_point_that_is_removed_by_a_reload_still_answers_what_it_was_asked(started, start_asking):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_asking(point)
+    gateway = attested.gateway
+    with attested.phone.connect() as client:
+        with holding(point):
+            client.send(attested.phone.request("POST", "/records/1", content=b"content"))
+            wait_for_questions(point, 1)
+            del gateway.conf["decision_points"]
+            gateway.conf["policies"] = {"records": {"admission": ["operator"]}}
+            gateway.conf["routes"] = [route for route in gateway.conf["routes"] if route["name"] != "certificate"]
+            gateway.write_conf()
+            assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+        assert client.read_response().status == 200
+    with questions(point, 0), attested.phone.connect() as client:
+        assert client.exchange(attested.phone.request()).status == 200
+
+
+def test_no_descriptor_is_lost_by_any_misbehaviour(started, start_asking):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_asking(point)
+
+    def misbehave_once():
+        with attested.phone.connect() as client:
+            for name in MISBEHAVIOURS:
+                point.misbehave(name)
+                assert code_of(client.exchange(get("/device/1"))) == "policy_unavailable", name
+        point.restart()
+        point.behave()
+        eventually_passes(attested.phone, get("/device/1"))
+    misbehave_once()
+    before = attested.gateway.descriptors()
+    for _ in range(3):
+        misbehave_once()
+    eventually(lambda: attested.gateway.descriptors() <= before, lambda: f"{before} descriptors; there are {attested.gateway.descriptors()}")
+
+
+def test_each_worker_asks_by_itself(started, start_attested):
+    point = started(AuthZEN, lambda document: True)
+    settings = policies(point)
+    attested = start_attested(workers=3, **settings)
+    for _ in range(12):
+        with attested.phone.connect() as client:
+            assert client.exchange(attested.phone.request()).status == 200
+    assert len(point.documents) == 12
+    point.misbehave("status 500")
+    for _ in range(12):
+        with attested.phone.connect() as client:
+            assert code_of(client.exchange(get("/device/1"))) == "policy_unavailable"
+
+
+# Health
+
+def test_a_decision_point_that_fails_its_checks_is_reported_and_asked_all_the_same(started, start_asking):
+    """It is the only one: whether it decides is seen by asking it."""
+    point = started(DataAPI, lambda document: True)
+    point.described = lambda path: Answer(503, b"{}")
+    attested = start_asking(point, health={"path": "/health", "interval": "1s", "timeout": "900ms"})
+    assert "status 503" in attested.gateway.logged(event="server_unhealthy")["detail"]
+    with questions(point, 1), attested.phone.connect() as client:
+        assert client.exchange(get("/device/1")).status == 200
+    point.described = lambda path: Answer(200, b"{}")
+    attested.gateway.logged(event="server_healthy")

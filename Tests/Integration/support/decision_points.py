@@ -23,7 +23,7 @@ SCHEMA = json.loads((Path(__file__).parent / "authzen-request.schema.json").read
 EVALUATION = "/access/v1/evaluation"
 METADATA = "/.well-known/authzen-configuration"
 # No other field may be sent to a decision point: a client's could be a secret.
-FIELDS = {"host", "user-agent", "content-type", "content-length", "authorization", "x-request-id", "accept"}
+FIELDS = {"host", "user-agent", "content-type", "content-length", "authorization", "x-request-id", "accept", "connection"}
 
 
 @dataclass
