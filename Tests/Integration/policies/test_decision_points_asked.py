@@ -2,6 +2,7 @@
 spent."""
 
 import json
+import time
 
 import pytest
 
@@ -554,3 +555,76 @@ def test_a_denied_head_request_has_the_length_and_no_content(asking):
         head_response = client.exchange(get("/device/1", method="HEAD"), "HEAD")
         assert head_response.value("content-length") == str(len(get_response.content)) == get_response.value("content-length")
         assert client.exchange(get("/sentinel")).status == 200
+
+
+# Places
+
+@both_protocols
+def test_places_of_requests_and_tunnels_are_free_again_after_each_outcome(started, start_asking, protocol):
+    """Of a device that may have one tunnel and two requests at a time."""
+    point = started(DataAPI, lambda document: True)
+    attested = start_asking(point, more={"limits": {"tunnels_per_device": 1, "requests_per_device": 2}})
+    attested.upstream.upgrades = True
+    phone = attested.phone
+
+    def each_outcome():
+        denying(point)
+        yield "policy_denied"
+        point.misbehave("status 500")
+        yield "policy_unavailable"
+
+    def exchange(data):
+        with connect(attested.gateway, phone, protocol) as client:
+            return code_of(client.exchange(data))
+    for code in each_outcome():
+        for _ in range(5):
+            assert exchange(get("/device/1")) == exchange(phone.request("POST", "/records/1", content=b"x")) == code
+            with connect(attested.gateway, phone, protocol) as client:
+                assert open_socket(client, protocol).status in (403, 503)
+    # Clients that leave while the question is open.
+    for _ in range(5):
+        before = len(point.documents)
+        with holding(point), connect(attested.gateway, phone, protocol) as client:
+            start_request(client, get("/device/1"))
+            wait_for_questions(point, before + 1)
+    for _ in range(5):
+        before = len(point.documents)
+        with holding(point), connect(attested.gateway, phone, protocol) as client:
+            client.send(handshake("/socket")) if protocol == "HTTP/1.1" else connect_stream(client, "/socket")
+            wait_for_questions(point, before + 1)
+    assert exchange(get("/device/1")) is None
+
+    def serve(connection):
+        head = connection.read_head()
+        connection.send(switching(accept=accept_of(head.values("sec-websocket-key")[0])))
+        connection.wait_for_end()
+    attested.upstream.script = serve
+    with connect(attested.gateway, phone, protocol) as client:
+        assert open_socket(client, protocol).status == (101 if protocol == "HTTP/1.1" else 200)
+
+
+@both_protocols
+@pytest.mark.parametrize("path", ["/records/1", "/stream/1"])
+def test_the_wait_for_a_decision_is_no_pause_of_the_client(started, start_attested, protocol, path):
+    point = started(AuthZEN, lambda document: True)
+    settings = policies(point, [{**route, "content_idle": "500ms"} if "request-proof" in route.values() else route for route in ROUTES])
+    attested = start_attested(platforms=PLATFORMS, **settings)
+    with connect(attested.gateway, attested.phone, protocol) as client:
+        with holding(point):
+            response = start_request(client, attested.phone.request("POST", path, content=bytes(50_000)))
+            wait_for_questions(point, 1)
+            # Three pauses.
+            time.sleep(1.5)
+        assert response().status == 200
+
+
+def test_the_time_of_the_decision_is_in_the_log(started, start_asking):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_asking(point)
+    with attested.phone.connect() as client:
+        with holding(point):
+            response = start_request(client, get("/device/1"))
+            wait_for_questions(point, 1)
+            time.sleep(0.2)
+        assert response().status == 200
+    assert attested.gateway.logged(route="device", decision="forwarded")["duration_us"] >= 200_000
