@@ -292,6 +292,15 @@ def sockets(asking):
 
 
 @both_protocols
+def test_a_web_socket_is_asked_about_as_a_get(sockets, protocol):
+    point, attested = sockets
+    with connect(attested.gateway, attested.phone, protocol) as client:
+        assert open_socket(client, protocol).status in (101, 200)
+    question = point.documents[-1]
+    assert question.get("method") == "GET" or question["action"]["name"] == "GET"
+
+
+@both_protocols
 def test_a_web_socket_is_asked_about_once(sockets, protocol):
     point, attested = sockets
     with questions(point, 1), connect(attested.gateway, attested.phone, protocol) as client:
@@ -607,7 +616,8 @@ def test_places_of_requests_and_tunnels_are_free_again_after_each_outcome(starte
 @pytest.mark.parametrize("path", ["/records/1", "/stream/1"])
 def test_the_wait_for_a_decision_is_no_pause_of_the_client(started, start_attested, protocol, path):
     point = started(AuthZEN, lambda document: True)
-    settings = policies(point, [{**route, "content_idle": "500ms"} if "request-proof" in route.values() else route for route in ROUTES])
+    routes = [{**route, **({"content_idle": "500ms"} if "request-proof" in route.values() else {})} for route in ROUTES]
+    settings = policies(point, routes)
     attested = start_attested(platforms=PLATFORMS, **settings)
     with connect(attested.gateway, attested.phone, protocol) as client:
         with holding(point):

@@ -426,7 +426,9 @@ def test_no_descriptor_is_lost_by_any_misbehaviour(started, start_asking):
     before = attested.gateway.descriptors()
     for _ in range(3):
         misbehave_once()
-    eventually(lambda: attested.gateway.descriptors() <= before, lambda: f"{before} descriptors; there are {attested.gateway.descriptors()}")
+    eventually(
+        lambda: attested.gateway.descriptors() <= before,
+        lambda: f"{before} descriptors; there are {attested.gateway.descriptors()}")
 
 
 def test_each_worker_asks_by_itself(started, start_attested):

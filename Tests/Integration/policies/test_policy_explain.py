@@ -198,6 +198,16 @@ def test_a_posture_can_be_in_a_file(explain, tmp_path):
     assert explain(None, "--posture", str(tmp_path / "posture.json"), "--json")["decision"] == "allow"
 
 
+def test_a_posture_is_explained_without_a_gateway(explaining, tmp_path):
+    """By its conf file alone."""
+    conf = {**explaining.gateway.conf, "administration": {"socket": str(tmp_path / "nobody.sock")}}
+    (tmp_path / "attestgate.yaml").write_text(json.dumps(conf))
+    done = attestgate(
+        "policy", "explain", "--config", tmp_path / "attestgate.yaml", "--route", "device-all", "--posture", "-", "--json",
+        input=json.dumps(GOOD["ios"]))
+    assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "allow"
+
+
 # Decision points
 
 @pytest.mark.parametrize("name", ["authzen", "opa"])

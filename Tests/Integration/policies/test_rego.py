@@ -26,7 +26,8 @@ class Rego:
         gateway.conf["routes"] = [
             *({"name": name, "host": "localhost", "path": f"/{name}", "require": "device", "policy": name, "upstream": "service"}
               for name in ("records", "writing", "reference")),
-            {"name": "sentinel", "host": "localhost", "path": "/sentinel", "require": "device", "upstream": "service"}]
+            {"name": "certificate", "host": "localhost", "path": "/certificate", "require": "certificate", "policy": "reference",
+             "upstream": "service"}]
         gateway.conf["policies"] = {name: {"pdp": name} for name in ("records", "writing", "reference")}
         common = {"kind": "opa", "timeout": PATIENT}
         records = {**common, "url": self.points["records"].url}
@@ -158,3 +159,10 @@ def test_the_input_of_the_reference_system_has_the_names_of_its_own_enforcement_
         "rootOfTrust": {"deviceLocked": True, "verifiedBootState": "VERIFIED"}, "osPatchLevel": 202602,
         "vendorPatchLevel": 20260205, "bootPatchLevel": 202602}}
     assert health["deviceAttributes"] == {"build": {"version": {"release": "16.0", "securityPatch": "2026-02-01"}}}
+
+
+def test_a_client_without_a_device_has_no_valid_token(rego):
+    assert_policy_denied(
+        rego.gateway, rego.ask(new(rego), "/certificate/1"), ["device_token_invalid"], "The device is not known.")
+    document = rego.points["reference"].documents[-1]
+    assert document["deviceTokenValid"] is False and "deviceTokenPayload" not in document

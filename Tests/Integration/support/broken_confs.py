@@ -341,7 +341,7 @@ MISTAKES |= {
     "a delay misspelt": ("limits:\n", "timeouts:\n  shutdown_dely: 15s\nlimits:\n"),
     "a delay below zero": ("limits:\n", "timeouts:\n  shutdown_delay: -1s\nlimits:\n"),
     # Policies and decision points.
-    "a policy that does not exist": policed("recent: { ios: { minimum_os: '17.4' } }", policy="recnt"),
+    "a policy that does not exist": policed("recent: { ios: { minimum_os: '17.4' } }", policy="resent"),
     "a system version with a letter": policed("recent: { ios: { minimum_os: '17.4b' } }"),
     "a policy with an empty section": policed("recent: { ios: {} }"),
     "a condition on the other system": policed("recent: { ios: { key_protection: strongbox } }"),
