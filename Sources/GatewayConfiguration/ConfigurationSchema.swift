@@ -68,9 +68,9 @@ public enum ConfigurationSchema {
             if isDistinct { members["uniqueItems"] = .flag(true) }
             return members
         case .section(let section): return ["$ref": .text("#/$defs/\(section.path)")]
-        case .named(let section, let pattern):
+        case .named(let section, let pattern, let minimum):
             return [
-                "type": "object", "minProperties": .integer(1), "additionalProperties": .flag(false),
+                "type": "object", "minProperties": .integer(minimum), "additionalProperties": .flag(false),
                 "patternProperties": .object([pattern: .object(members(of: .section(section)))]),
             ]
         case .either(let shapes): return ["anyOf": .list(shapes.map { .object(members(of: $0)) })]

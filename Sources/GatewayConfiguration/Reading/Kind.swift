@@ -93,7 +93,7 @@ extension Kind {
         _ what: String, minimum: Int = 0
     ) -> Kind where Value == [String: Element] {
         let expected = minimum > 0 ? "a mapping of at least one name to \(what)" : "a mapping of names, each to \(what)"
-        let shape = Shape.named(Element.section, pattern: ConfiguredName.pattern)
+        let shape = Shape.named(Element.section, pattern: ConfiguredName.pattern, minimum: minimum)
         return Kind(expected: expected, shape: shape) { item, reading in
             guard case .mapping(let entries) = item.content else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
@@ -376,8 +376,8 @@ indirect enum Shape: Sendable {
     case choice([String])
     case list(of: Shape, minimum: Int, maximum: Int, isDistinct: Bool)
     case section(Section)
-    /// A mapping of names that match `pattern` to sections.
-    case named(Section, pattern: String)
+    /// A mapping of at least `minimum` names that match `pattern` to sections.
+    case named(Section, pattern: String, minimum: Int)
     /// Numbers separated by full stops. To editors, `1.2` is a number and `1.2.3` is text.
     case version
     case either([Shape])
@@ -386,7 +386,7 @@ indirect enum Shape: Sendable {
     var sections: [Section] {
         switch self {
         case .integer, .text, .choice, .version: []
-        case .section(let section), .named(let section, _): [section]
+        case .section(let section), .named(let section, _, _): [section]
         case .list(let element, _, _, _): element.sections
         case .either(let shapes): shapes.flatMap(\.sections)
         }

@@ -178,7 +178,7 @@ private struct SettingsMerge {
     private func joined(_ first: Item.Entry, _ second: Item.Entry) -> Item? {
         switch reading.top.settings.first(where: { $0.name == second.key })?.shape {
         case .list(_, _, _, _): return joinedLists(first, second)
-        case .named(_, _): return joinedNames(first, second)
+        case .named: return joinedNames(first, second)
         case .integer, .text, .choice, .version, .section, .either, nil:
             reading.refuse(
                 second.keyPlace,
