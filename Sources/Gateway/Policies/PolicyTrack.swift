@@ -91,7 +91,9 @@ struct PolicyTracks {
         guard let open = track, case .open = open.stage else { return .nothing }
         let policy = judge.outlines[open.policy]
         var isFinal = true
-        if policy.hasConditions, let device, let enforcement = gateway.enforcement {
+        if policy.hasConditions {
+            // The configuration admits no conditions where no device is required.
+            guard let device, let enforcement = gateway.enforcement else { return .unknown }
             let verdict = judge.verdict(
                 of: open.policy, on: device.snapshot, device.generation, awaitsProof: awaitsProof,
                 now: WallClock.seconds, enforcement.posture)

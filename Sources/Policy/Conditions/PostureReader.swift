@@ -50,7 +50,9 @@ extension Posture {
     /// Returns the number of `2026-01` or `2026-01-05`.
     private static func level(_ text: String) -> UInt32? {
         let plain = text.filter { $0 != "-" }
-        guard [6, 8].contains(plain.utf8.count), plain.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        guard [6, 8].contains(plain.utf8.count), plain.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            return nil
+        }
         return UInt32(plain)
     }
 }
