@@ -293,6 +293,7 @@ def sockets(asking):
 
 @both_protocols
 def test_a_web_socket_is_asked_about_as_a_get(sockets, protocol):
+    """Over HTTP/2 it is CONNECT, for which routes match GET."""
     point, attested = sockets
     with connect(attested.gateway, attested.phone, protocol) as client:
         assert open_socket(client, protocol).status in (101, 200)

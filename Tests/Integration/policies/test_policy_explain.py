@@ -245,6 +245,28 @@ def test_a_decision_point_without_a_decision_denies(explaining, explain):
         assert "no decision: " in explain(GOOD["ios"], "--ask", route="authzen", status=1)
 
 
+@pytest.mark.parametrize("what", ["absent", "slow", "unresolvable"])
+def test_the_command_ends_though_the_decision_point_does_not_answer(explaining, pki, tmp_path, what):
+    point = AuthZEN(lambda document: True)
+    point.is_traced = False
+    conf = json.loads(explaining.gateway.conf_path.read_text())
+    conf["decision_points"]["authzen"].update(url=point.url, timeout="200ms")
+    if what == "unresolvable":
+        conf["decision_points"]["authzen"].update(
+            url="https://does-not-exist.invalid", tls={"authorities": str(pki.server_ca)})
+    (tmp_path / "attestgate.yaml").write_text(json.dumps(conf))
+    point.misbehave("slow")
+    if what == "absent":
+        point.go()
+    for _ in range(2):
+        done = attestgate(
+            "policy", "explain", "--config", tmp_path / "attestgate.yaml", "--route", "authzen", "--posture", "-", "--json", "--ask",
+            input=json.dumps(GOOD["ios"]))
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert json.loads(done.stdout)["decision_point"]["answer"]["error"], done.stdout
+    point.go()
+
+
 def test_conditions_that_fail_are_shown_though_the_decision_point_allows(explain):
     printed = explain(GOOD["ios"] | {"os_version": "16"}, "--json", "--ask", route="authzen", status=1)
     assert printed["decision"] == "deny" and printed["violations"] == ["os_outdated"]
