@@ -538,7 +538,8 @@ def test_a_decision_point_is_asked_over_http2_on_one_connection(start_attested):
         service.close()
 
 
-@pytest.mark.parametrize("identifier, kinds", [("subject", ["device", "certificate"]), ("device", ["certificate"]), ("app", ["certificate"])])
+@pytest.mark.parametrize("identifier, kinds", [
+    ("subject", ["device", "certificate"]), ("device", ["certificate"]), ("app", ["certificate"])])
 def test_who_has_no_such_id_is_denied_unasked(started, start_asking, identifier, kinds):
     point = started(AuthZEN, lambda document: True)
     attested = start_asking(point, mapping={"subject": {"type": "user", "id": identifier}})
