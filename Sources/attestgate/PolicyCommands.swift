@@ -82,10 +82,15 @@ private struct PolicyExplain: ParsableCommand {
         guard let device else { return [] }
         var access = DeviceAccess()
         access.file = file
-        guard case .device(let document) = try access.administration().perform(.show(device.selection(access))) else {
-            throw Failure("the device cannot be shown")
+        do {
+            guard case .device(let document) = try access.administration().perform(.show(device.selection(access)))
+            else { return [] }
+            return JSONText.encode(document)
+        } catch {
+            // 1 is for a device that is denied.
+            Failure.print("\(error)")
+            throw ExitCode(2)
         }
-        return JSONText.encode(document)
     }
 }
 

@@ -49,21 +49,22 @@ package struct DecisionCalls {
 
     /// Reads the path of decisions in the metadata.
     ///
-    /// - Parameter completion: Called once, later, unless the call is stopped. Nil if the metadata cannot be read, or is
-    ///   not that of the decision point.
-    /// - Returns: nil if the settings have the path, or no metadata can be read.
-    package func discover(then completion: @escaping (String?) -> Void) -> OutboundCall? {
-        guard settings.path == nil, let target = DecisionMetadata.path(of: settings.url) else { return nil }
+    /// - Parameter completion: Called once, later, unless the call is stopped.
+    /// - Returns: nil if nothing can be read at such a URL. Then `completion` is not called.
+    package func discover(then completion: @escaping (Result<String, InquiryFailure>) -> Void) -> OutboundCall? {
+        guard let target = DecisionMetadata.path(of: settings.url) else { return nil }
         let url = settings.url
         let call = OutboundCall(
             OutboundRequest(get: target, host: settings.host, fields: [(name: "Accept", value: "application/json")]),
             on: pool, loop: loop, contentLimit: PolicyDecision.contentLimit, isRepeatable: true
         ) { result in
-            guard case .success(let answer) = result,
-                case .success(let path) = DecisionMetadata.endpoint(
+            switch result {
+            case .failure(let failure): completion(.failure(.metadata(failure.reason)))
+            case .success(let answer):
+                let path = DecisionMetadata.endpoint(
                     status: answer.status, contentType: answer.contentType, content: answer.content.span, url: url)
-            else { return completion(nil) }
-            completion(path)
+                completion(path.mapError { .metadata($0.reason) })
+            }
         }
         call.start(timeout: Self.discoveryTimeout)
         return call
@@ -76,8 +77,8 @@ package enum InquiryFailure: Error {
     case question(QuestionFault)
     case answer(DecisionFault)
     case call(OutboundFailure)
-    /// Its metadata is not known.
-    case metadata
+    /// Its metadata is not known, for this reason.
+    case metadata(String)
     /// A pseudonym cannot be computed, or the device's record has left the memory.
     case facts
 
@@ -86,7 +87,7 @@ package enum InquiryFailure: Error {
         case .question(let fault): "\(fault.reason)"
         case .answer(let fault): fault.reason
         case .call(let failure): failure.reason
-        case .metadata: "its metadata is not known"
+        case .metadata(let reason): "its metadata is not known: \(reason)"
         case .facts: "what is known of the device cannot be read"
         }
     }

@@ -15,7 +15,7 @@ package struct DecisionPointSettings: Sendable {
     package var upstream: UpstreamSettings
     package let decision: DecisionSettings
     /// The URL without a path, and the value of Host.
-    let url: String
+    package let url: String
     let host: String
     /// Nil if the metadata names it.
     package let path: String?
@@ -181,8 +181,8 @@ private final class DecisionPoint {
     let pool: UpstreamPool
     private let calls: DecisionCalls
     private let loop: Loop
-    /// The path of decisions. Nil while the metadata is not known.
-    private var path: String?
+    /// The path of decisions, or why it is not known yet.
+    private var path: Result<String, InquiryFailure>
     private var answers = AnswerCache()
     /// Whether answers are kept.
     private let keepsAnswers: Bool
@@ -206,8 +206,8 @@ private final class DecisionPoint {
         calls = DecisionCalls(settings, on: pool, loop: loop)
         keepsAnswers = settings.cache.nanoseconds > 0
         isVarying = settings.decision.isVarying
-        path = settings.path
-        guard path == nil else { return }
+        path = settings.path.map { .success($0) } ?? .failure(.metadata("it was not read yet"))
+        guard settings.path == nil else { return }
         discoveryTimer = LoopTimer(loop: loop, startsIn: TimeSpan.milliseconds(0)) { [unowned self] in discover() }
     }
 
@@ -215,7 +215,7 @@ private final class DecisionPoint {
         discovery = calls.discover { [unowned self] found in
             discovery = nil
             path = found
-            if found == nil { discoveryTimer?.start(after: Self.discoveryPause) }
+            if case .failure = found { discoveryTimer?.start(after: Self.discoveryPause) }
         }
     }
 
@@ -242,7 +242,11 @@ private final class DecisionPoint {
         let key = keepsAnswers ? exchange.answerKey : nil
         let rest = key != nil && isVarying ? exchange.varyingFacts(settings.decision) : []
         if let key, let known = answers.answer(to: key, rest, at: loop.now) { return .success(known) }
-        guard let path else { return .failure(.metadata) }
+        let path: String
+        switch self.path {
+        case .success(let known): path = known
+        case .failure(let failure): return .failure(failure)
+        }
         guard let question = exchange.question(settings.decision) else { return .failure(.facts) }
         let document: [UInt8]
         do throws(QuestionFault) { document = try question.document(by: settings.decision) } catch {
@@ -289,6 +293,8 @@ private struct AnswerCache {
 
     /// A power of two.
     private static let count = 1 << 12
+    /// An answer that depends on more is not kept, so that all of them take at most some MiB.
+    private static let restLimit = 1_024
 
     private static func index(of key: AnswerKey, _ rest: [UInt8]) -> Int {
         let number = key.client.prefix &+ UInt64(truncatingIfNeeded: key.route &* 31 &+ Int(key.method))
@@ -311,6 +317,7 @@ private struct AnswerCache {
     }
 
     mutating func keep(_ decision: PolicyDecision, for key: AnswerKey, _ rest: [UInt8], until end: Instant) {
+        guard rest.count <= Self.restLimit else { return }
         if places.isEmpty {
             places = Array(repeating: nil, count: Self.count)
             answers = Array(repeating: nil, count: Self.count)

@@ -137,22 +137,33 @@ private enum DecisionTrial {
             forbidden: ForbiddenAddresses(configuration), loop: loop, buffers: BufferPool(), library: library,
             onEvent: { _ in })
         let calls = DecisionCalls(point, on: services.pools[0], loop: loop)
-        var answer = PolicyExplanation.Answer.failed("its metadata is not known")
+        var answer = PolicyExplanation.Answer.failed("no metadata can be read at \(point.url)")
         var call: OutboundCall?
-        func ask(at path: String?) {
-            guard let path else { return loop.stop() }
-            call = calls.ask(document, at: path, nil) { result in
-                switch result {
-                case .success(let decision): answer = .decided(decision)
-                case .failure(let failure): answer = .failed(failure.reason)
+        func end(_ result: PolicyExplanation.Answer) {
+            answer = result
+            loop.stop()
+        }
+        func ask(at path: Result<String, InquiryFailure>) {
+            switch path {
+            case .failure(let failure): end(.failed(failure.reason))
+            case .success(let path):
+                call = calls.ask(document, at: path, nil) { result in
+                    switch result {
+                    case .success(let decision): end(.decided(decision))
+                    case .failure(let failure): end(.failed(failure.reason))
+                    }
                 }
-                loop.stop()
             }
         }
+        var isNamed = false
         services.find {
-            if let path = point.path { ask(at: path) } else { call = calls.discover { ask(at: $0) } }
+            isNamed = true
+            call = nil
+            if let path = point.path { ask(at: .success(path)) } else { call = calls.discover { ask(at: $0) } }
+            // Nothing is under way, and nothing else ends the loop.
+            if call == nil { loop.stop() }
         }
-        withExtendedLifetime(library) { loop.run() }
+        if !isNamed || call != nil { withExtendedLifetime(library) { loop.run() } }
         call?.stop()
         return answer
     }

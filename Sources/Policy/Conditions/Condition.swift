@@ -55,14 +55,17 @@ public enum Condition: Equatable, Sendable {
         case .boot(let state): Self.verdict(posture.boot) { $0 == state }
         case .bootloaderLocked: Self.verdict(posture.isBootloaderLocked) { $0 }
         case .minimumPatchLevel(let least): Self.verdict(posture.patchLevel) { $0 >= least }
-        case .minimumVendorPatchLevel(let least): Self.verdict(posture.vendorPatchLevel) { $0 >= least }
-        case .minimumBootPatchLevel(let least): Self.verdict(posture.bootPatchLevel) { $0 >= least }
+        case .minimumVendorPatchLevel(let least): Self.verdict(posture.vendorPatchLevel) { Self.day($0) >= least }
+        case .minimumBootPatchLevel(let least): Self.verdict(posture.bootPatchLevel) { Self.day($0) >= least }
         case .integrity(let level): Self.verdict(posture.integrity) { $0.isSuperset(of: level) }
         case .integrityWithin(let age): Self.verdict(posture.integrityAt) { now - $0 <= age }
         case .attestedWithin(let age): Self.verdict(posture.attestedAt) { now - $0 <= age }
         case .admission(let kinds): kinds.contains(posture.admission) ? .met : .failed
         }
     }
+
+    /// Returns a patch level with a day. Some phones state a month alone: that counts as the time before its first day.
+    private static func day(_ level: UInt32) -> UInt32 { level < 1_000_000 ? level * 100 : level }
 
     private static func verdict<Fact>(_ fact: Fact?, _ isMet: (Fact) -> Bool) -> Verdict {
         fact.map { isMet($0) ? .met : .failed } ?? .unknown

@@ -261,14 +261,11 @@ def test_a_route_without_proofs_judges_what_was_shown_last(postures):
         assert postures.violations(phone, "shown-version") == violations
 
 
-@pytest.mark.parametrize("is_enrolled", [True, pytest.param(False, marks=pytest.mark.xfail(
-    reason="what a device without an attestation shows is not written: nobody else knows it, nor a restarted gateway",
-    strict=True))], ids=["enrolled", "registered"])
-def test_what_was_shown_last_is_shown_to_operators_and_outlives_a_restart(tmp_path, pki, upstream, is_enrolled):
+def test_what_was_shown_last_is_shown_to_operators_and_outlives_a_restart(tmp_path, pki, upstream):
     postures = Postures(
         tmp_path, pki, upstream, {"shown": {"ios": {"minimum_app_version": "2.1"}}, "any": {"admission": ["open", "operator"]}})
     try:
-        phone = plain(postures, IOS) if is_enrolled else Phone(postures.gateway, pki.phone("conditions-showing"))
+        phone = plain(postures, IOS)
         assert postures.ask(phone, phone.request(path="/proof/any/1", **shows(APP_STORE, "2.1"))).status == 200
         assert postures.violations(phone, "shown") is None
         eventually(lambda: known(postures, phone).get("app_version") == "2.1", "the registry to know", 10)

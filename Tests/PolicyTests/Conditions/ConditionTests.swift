@@ -77,6 +77,14 @@ struct ConditionTests {
         #expect(policy.verdict(on: bare, at: Self.now).violations == Violations(condition.violation))
     }
 
+    @Test("take a patch level without a day for the time before the month's first")
+    func months() {
+        var posture = Self.phone
+        posture.vendorPatchLevel = 202_602
+        #expect(Condition.minimumVendorPatchLevel(20_260_131).verdict(on: posture, at: Self.now) == .met)
+        #expect(Condition.minimumVendorPatchLevel(20_260_201).verdict(on: posture, at: Self.now) == .failed)
+    }
+
     @Test("compare versions by their numbers")
     func versions() {
         var posture = Posture(platform: .iOS, enrolledAt: 0)
