@@ -19,11 +19,12 @@ private struct PolicyExplain: ParsableCommand {
         discussion: """
             Shows each condition with what is known of the device, and what the decision point would be asked. The \
             device is one of the registry, or a posture in a file: what `attestgate device show --json` prints, perhaps \
-            with other facts. In the question, zeros stand for pseudonyms.
+            with other facts in its `posture`. A route that requires no device needs neither. In the question, zeros \
+            stand for pseudonyms; request fields and the client's network are left out.
 
             With --ask, the decision point is asked, as by the gateway.
 
-            Exit status: 0 allowed, 1 denied, 2 usage error.
+            Exit status: 0 allowed, 1 denied or no decision, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
@@ -39,6 +40,12 @@ private struct PolicyExplain: ParsableCommand {
     @Option(help: ArgumentHelp("A posture in JSON; - for standard input.", valueName: "FILE"), completion: .file())
     var posture: String?
 
+    @Option(help: ArgumentHelp("The method. Without it GET, if the route admits it.", valueName: "METHOD"))
+    var method: String?
+
+    @Option(help: ArgumentHelp("The path, perhaps with a query. Without it that of the route.", valueName: "PATH"))
+    var path: String?
+
     @Flag(help: "Ask the decision point.")
     var ask = false
 
@@ -46,21 +53,22 @@ private struct PolicyExplain: ParsableCommand {
     var json = false
 
     func validate() throws {
-        guard (device == nil) != (posture == nil) else { throw ValidationError("give either --device or --posture") }
+        guard device == nil || posture == nil else { throw ValidationError("give either --device or --posture") }
     }
 
     func run() throws {
         let configuration = try file.read()
-        let posture = try readPosture()
+        let posture = device == nil && posture == nil ? nil : try readPosture()
         var explanation: PolicyExplanation
         do throws(StartupError) {
-            explanation = try PolicyExplanation(configuration, route: route, posture, at: WallClock.seconds)
+            explanation = try PolicyExplanation(
+                configuration, route: route, posture, method: method, target: path, at: WallClock.seconds)
         } catch {
             throw ValidationError(error.description)
         }
         if ask { try explanation.ask(configuration) }
         print(json ? PolicyReport.json(explanation).text : PolicyReport.text(explanation))
-        if !explanation.isAllowed { throw ExitCode.failure }
+        if explanation.outcome != .allow { throw ExitCode.failure }
     }
 
     private func readPosture() throws -> Posture {
@@ -107,14 +115,13 @@ private enum PolicyReport {
                 value(finding.fact), detail(finding),
             ]
         }
-        lines += rows.isEmpty ? ["  no conditions for this platform"] : Columns.aligned(rows)
+        lines += rows.isEmpty ? ["  no conditions"] : Columns.aligned(rows)
         if let name = explanation.decisionPoint {
             lines += ["", "decision point \(name)"]
-            lines.append(
-                "  asked: \(explanation.document.map { String(decoding: $0, as: UTF8.self) } ?? "nothing: what its mapping needs is not known")"
-            )
+            lines.append("  question: \(explanation.document.map { String(decoding: $0, as: UTF8.self) } ?? "none")")
+            if let fault = explanation.fault { lines.append("  denied: \(fault.reason)") }
             switch explanation.answer {
-            case .notAsked: lines.append("  not asked: --ask asks it")
+            case .notAsked: break
             case .decided(let decision):
                 let texts = decision.violations + [decision.userReason, decision.adminReason].compactMap(\.self)
                 let suffix = texts.isEmpty ? "" : " (\(texts.joined(separator: "; ")))"
@@ -122,12 +129,19 @@ private enum PolicyReport {
             case .failed(let reason): lines.append("  no decision: \(reason)")
             }
         }
-        let codes = explanation.violations
-        lines += [
-            "",
-            "decision: \(explanation.isAllowed ? "allow" : "deny")\(codes.isEmpty ? "" : " (\(codes.joined(separator: ", ")))")",
-        ]
+        lines += ["", "decision: \(outcome(explanation))"]
         return lines.joined(separator: "\n")
+    }
+
+    private static func outcome(_ explanation: PolicyExplanation) -> String {
+        let codes = explanation.violations
+        switch (explanation.outcome, explanation.answer) {
+        case (.allow, .notAsked) where explanation.decisionPoint != nil:
+            return "allow, if the decision point does: --ask asks it"
+        case (.allow, _): return "allow"
+        case (.deny, _): return codes.isEmpty ? "deny" : "deny (\(codes.joined(separator: ", ")))"
+        case (.unavailable, _): return "none (policy_unavailable)"
+        }
     }
 
     private static func mark(_ verdict: Condition.Verdict) -> String { verdict == .met ? "✓" : "✗" }
@@ -172,7 +186,7 @@ private enum PolicyReport {
             ])
         }
         return .object([
-            ("decision", .string(explanation.isAllowed ? "allow" : "deny")), ("route", .string(explanation.route)),
+            ("decision", .string(explanation.outcome.rawValue)), ("route", .string(explanation.route)),
             ("policy", .string(explanation.policy)), ("simulated", .bool(explanation.isSimulated)),
             ("conditions", .array(conditions)), ("decision_point", point(of: explanation)),
             ("violations", .array(explanation.violations.map { .string($0) })),
@@ -195,7 +209,7 @@ private enum PolicyReport {
         return .object([
             ("name", .string(name)),
             ("question", .optional(explanation.document.map { String(decoding: $0, as: UTF8.self) })),
-            ("answer", answer),
+            ("denied", .optional(explanation.fault.map { String(describing: $0.reason) })), ("answer", answer),
         ])
     }
 

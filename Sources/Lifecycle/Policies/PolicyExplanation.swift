@@ -8,7 +8,7 @@ public import Registry
 internal import Upstream
 internal import Vocabulary
 
-/// What the policy of a route decides about a device with a posture, and why.
+/// What the policy of a route decides about a request, and why.
 public struct PolicyExplanation: Sendable {
     public struct Finding: Sendable {
         public let condition: Condition
@@ -26,6 +26,12 @@ public struct PolicyExplanation: Sendable {
         case failed(String)
     }
 
+    public enum Outcome: String, Sendable {
+        case allow, deny
+        /// The decision point did not decide.
+        case unavailable
+    }
+
     public let route: String
     public let policy: String
     /// Whether the policy's decisions are only counted and logged.
@@ -33,18 +39,19 @@ public struct PolicyExplanation: Sendable {
     public let findings: [Finding]
     /// The name of the decision point. Nil if the policy has none.
     public let decisionPoint: String?
-    /// What it would be asked about a GET of the route's path. Nil if it cannot be asked.
+    /// What it would be asked. Nil if the policy has none, or if `fault` says why the question is not asked but denied.
     public let document: [UInt8]?
+    public let fault: QuestionFault?
     public private(set) var answer = Answer.notAsked
     private let point: DecisionPointSettings?
 
-    /// Whether the policy allows the request, as far as it was asked.
-    public var isAllowed: Bool {
-        guard findings.allSatisfy({ $0.verdict == .met }) else { return false }
+    /// What the policy decides. A decision point that was not asked counts as one that allows.
+    public var outcome: Outcome {
+        guard fault == nil, findings.allSatisfy({ $0.verdict == .met }) else { return .deny }
         switch answer {
-        case .notAsked: return true
-        case .decided(let decision): return decision.isAllowed
-        case .failed: return false
+        case .notAsked: return .allow
+        case .decided(let decision): return decision.isAllowed ? .allow : .deny
+        case .failed: return .unavailable
         }
     }
 
@@ -63,10 +70,14 @@ public struct PolicyExplanation: Sendable {
     ///
     /// - Parameters:
     ///   - route: The name of a route with a policy.
+    ///   - posture: Nil where the route requires no device.
+    ///   - method: Without it the first of the route, GET if it has that.
+    ///   - target: The path, perhaps with a query. Without it the path of the route.
     ///   - now: In seconds since 1970.
     /// - Throws: A `StartupError` that says what is wrong with the route or the configuration.
     public init(
-        _ configuration: Configuration, route name: String, _ posture: Posture, at now: Int64
+        _ configuration: Configuration, route name: String, _ posture: Posture?, method: String?, target: String?,
+        at now: Int64
     ) throws(StartupError) {
         guard let route = configuration.routes.first(where: { $0.name == name }) else {
             throw StartupError("there is no route \(name)")
@@ -76,28 +87,45 @@ public struct PolicyExplanation: Sendable {
         guard let policy = blueprint.policies.first(where: { $0.name == policyName }) else {
             throw StartupError("there is no policy \(policyName)")
         }
+        guard (posture != nil) == (route.require >= .device) else {
+            throw StartupError(
+                posture == nil
+                    ? "the route \(name) requires a device" : "the route \(name) requires no device: give none")
+        }
         self.route = name
         self.policy = policyName
         isSimulated = policy.isSimulated
-        let facts = posture.facts
-        findings = policy.conditions(for: posture.platform).map { condition in
-            Finding(
-                condition: condition, verdict: condition.verdict(on: posture, at: now),
-                fact: facts.first { $0.name == condition.fact },
-                age: Self.since(condition.fact, posture).map { now - $0 })
-        }
+        findings = posture.map { Self.findings(policy, $0, at: now) } ?? []
         point = policy.decisionPoint.map { blueprint.decisionPoints[$0] }
         decisionPoint = point?.name
-        document = point.flatMap { point in
-            let method = route.methods.contains(.get) ? "GET" : route.methods.map(\.rawValue).min()
-            var question = DecisionQuestion(
-                method: method ?? "", route: name, host: route.host, path: route.path, client: .device(Self.placeholder)
-            )
+        let parts = (target ?? route.path).split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        var question = DecisionQuestion(
+            method: method ?? (route.methods.contains(.get) ? "GET" : route.methods.map(\.rawValue).min() ?? ""),
+            route: name, host: route.host, path: String(parts[0]),
+            query: parts.count > 1 ? String(parts[1]) : nil,
+            client: posture == nil ? .certificate(Self.placeholder) : .device(Self.placeholder))
+        if let posture {
             question.app = route.apps.first { posture.platform.runs($0) }
             question.platform = posture.platform
             question.posture = posture
             question.person = Self.placeholder
-            return try? question.document(by: point.decision)
+        }
+        do throws(QuestionFault) {
+            document = try point.map { point throws(QuestionFault) in try question.document(by: point.decision) }
+            fault = nil
+        } catch {
+            document = nil
+            fault = error
+        }
+    }
+
+    private static func findings(_ policy: DevicePolicy, _ posture: Posture, at now: Int64) -> [Finding] {
+        let facts = posture.facts
+        return policy.conditions(for: posture.platform).map { condition in
+            let fact = facts.first { $0.name == condition.fact }
+            return Finding(
+                condition: condition, verdict: condition.verdict(on: posture, at: now), fact: fact,
+                age: fact == nil ? nil : since(condition.fact, posture).map { now - $0 })
         }
     }
 
@@ -116,10 +144,7 @@ public struct PolicyExplanation: Sendable {
 
     /// Asks the decision point. Blocks for its timeout, and for at most five seconds until its name is resolved.
     public mutating func ask(_ configuration: Configuration) throws {
-        guard let point, let document else {
-            answer = point == nil ? .notAsked : .failed("it cannot be asked about this device")
-            return
-        }
+        guard let point, let document else { return }
         answer = try DecisionTrial.ask(point, document, configuration)
     }
 }

@@ -76,6 +76,13 @@ class Explaining:
             self.gateway.conf["decision_points"][name].update(url=point.url, timeout=PATIENT)
             self.gateway.conf["routes"].append({
                 "name": name, "host": "localhost", "path": f"/{name}", "require": "device", "policy": name, "upstream": "service"})
+        self.gateway.conf["policies"]["asked"] = {"pdp": "mapped"}
+        self.gateway.conf["decision_points"]["mapped"] = {
+            **self.gateway.conf["decision_points"]["authzen"], "sends": ["query"],
+            "mapping": {"templates": [{"path": "/asked/{id}", "resource": {"type": "record", "id": "{id}"}}]}}
+        self.gateway.conf["routes"].append({
+            "name": "certificate", "host": "localhost", "path": "/asked", "require": "certificate", "policy": "asked",
+            "upstream": "service"})
         self.postures.reload()
 
     def explain(self, posture=None, *arguments, route="device-all", status=0, **options):
@@ -135,7 +142,7 @@ def test_each_condition_is_explained(explain, platform, condition):
         text = explain(changed, status=1)
         [line] = [line for line in text.splitlines() if "✗" in line]
         assert line.split()[1] == condition and line.endswith(violation), line
-        assert ("not known" in line) == (verdict == "unknown")
+        assert ("not known" in line) == (verdict == "unknown") and (verdict == "failed" or " old" not in line)
         assert text.rstrip().endswith(f"decision: deny ({violation})")
 
 
@@ -218,7 +225,7 @@ def test_the_question_is_shown_and_asked_only_if_told(explaining, explain, name)
     assert printed["name"] == name and printed["answer"] is None and len(point.documents) == before
     question = json.loads(printed["question"])
     assert "0" * 64 in printed["question"] and "17.10" in printed["question"]
-    assert "not asked" in explain(GOOD["ios"], route=name)
+    assert explain(GOOD["ios"], route=name).rstrip().endswith("decision: allow, if the decision point does: --ask asks it")
     printed = explain(GOOD["ios"], "--json", "--ask", route=name)
     assert printed["decision"] == "allow" and printed["decision_point"]["answer"]["decision"] is True
     assert point.documents[-1] == (question["input"] if name == "opa" else question) and len(point.documents) == before + 1
@@ -241,8 +248,33 @@ def test_a_decision_point_without_a_decision_denies(explaining, explain):
     for name, reason in [("status 500", "status 500"), ("wrong content type", "application/json"), ("closes at once", "")]:
         explaining.points["authzen"].misbehave(name)
         printed = explain(GOOD["ios"], "--json", "--ask", route="authzen", status=1)
-        assert printed["decision"] == "deny" and reason in printed["decision_point"]["answer"]["error"]
-        assert "no decision: " in explain(GOOD["ios"], "--ask", route="authzen", status=1)
+        assert printed["decision"] == "unavailable" and reason in printed["decision_point"]["answer"]["error"]
+        text = explain(GOOD["ios"], "--ask", route="authzen", status=1)
+        assert "no decision: " in text and text.rstrip().endswith("decision: none (policy_unavailable)")
+
+
+def test_a_request_of_a_client_without_a_device_is_explained(explaining, explain):
+    asked = explain(None, "--json", "--ask", "--method", "DELETE", "--path", "/asked/7?a=b", route="certificate")
+    assert asked["decision"] == "allow" and asked["conditions"] == []
+    question = explaining.points["authzen"].documents[-1]
+    assert question == json.loads(asked["decision_point"]["question"])
+    assert question["subject"]["type"] == "certificate" and question["action"]["name"] == "DELETE"
+    assert question["resource"]["id"] == "7" and "a=b" in json.dumps(question)
+
+
+def test_a_request_that_no_mapping_fits_is_denied_and_asked_about_by_nobody(explaining, explain):
+    before = len(explaining.points["authzen"].documents)
+    printed = explain(None, "--json", "--ask", "--path", "/asked", route="certificate", status=1)
+    assert printed["decision"] == "deny" and printed["decision_point"]["question"] is None
+    assert "no template matches the path" in printed["decision_point"]["denied"]
+    text = explain(None, "--ask", route="certificate", status=1)
+    assert "denied: " in text and text.rstrip().endswith("decision: deny")
+    assert len(explaining.points["authzen"].documents) == before
+
+
+def test_a_device_is_given_where_one_is_required_and_nowhere_else(explain):
+    assert "the route device-all requires a device" in explain(None, status=2)
+    assert "the route certificate requires no device" in explain(GOOD["ios"], route="certificate", status=2)
 
 
 @pytest.mark.parametrize("what", ["absent", "slow", "unresolvable"])
@@ -299,8 +331,7 @@ def test_a_decision_point_is_asked_over_tls(explaining, pki, path):
 # Wrong usage
 
 @pytest.mark.parametrize("arguments, message", [
-    ([], "give either --device or --posture"), (["--device", "1", "--posture", "-"], "give either --device or --posture"),
-    (["--posture", "/nonexistent"], "/nonexistent"), (["--device", "no-device"], "no-device"), (["--unknown"], "--unknown")])
+    (["--device", "1", "--posture", "-"], "give either --device or --posture"), (["--posture", "/nonexistent"], "/nonexistent"), (["--device", "no-device"], "no-device"), (["--unknown"], "--unknown")])
 def test_wrong_arguments_are_explained(explain, arguments, message):
     assert message in explain(None, *arguments, status=2)
 
@@ -313,7 +344,7 @@ def test_a_route_without_a_policy_is_reported(explain, route, message):
 
 @pytest.mark.parametrize("posture, message", [
     ("{", ""), ("[]", ""), ({}, "`platform` is missing"), ({"platform": "windows"}, "`platform` is not one of: ios, "),
-    ({"platform": "ios", "os_verison": "17.4"}, "`os_verison` is no fact of a posture"),
+    ({"platform": "ios", "os_verison": "17.4"}, "\"os_verison\" is no fact of a posture"),
     ({"platform": "ios", "os_version": 17.4}, "`os_version` is not as"), ({"platform": "ios", "risk": "5"}, "`risk` is not a number"),
     ({"platform": "ios", "risk": -1}, "`risk` is not a number"),
     ({"platform": "android", "boot": "fine"}, "`boot` is not one of: "),
