@@ -117,6 +117,8 @@ public final class UpstreamPool {
     public func start(
         _ call: UpstreamCall, for key: UInt64
     ) throws(UpstreamFailure) -> UpstreamCarrier? {
+        // Otherwise two servers would answer one request, and the second answer would follow the first one's.
+        guard case .unplaced = call.placement else { preconditionFailure("a call is under way already") }
         call.search = UpstreamCall.Search(key: key)
         call.kept.reset()
         if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }

@@ -76,8 +76,16 @@ extension ForwardingExchange {
     ///
     /// - Returns: What to do next. Nil if it is refused.
     func observe(_ refusal: Refusal) -> RequestDecision.Step? {
-        request.decision.observe(
+        let step = request.decision.observe(
             refusal, client.shareKey, isSelfSigned: isSelfSigned, gateway, now: connection.loop.now)
+        // It passes whatever the decision point answers: an answer must not forward it again.
+        if step != nil { endInquiry() }
+        return step
+    }
+
+    private func endInquiry() {
+        request.inquiry?.stop()
+        request.inquiry = nil
     }
 
     // MARK: - The registry
@@ -309,8 +317,7 @@ extension ForwardingExchange {
             gateway.enforcement?.stopWaiting(token)
         case .deciding, .tunnel, .collecting, .queued, .forwarding, .answered: break
         }
-        request.inquiry?.stop()
-        request.inquiry = nil
+        endInquiry()
     }
 
     // MARK: - Responses of the gateway itself

@@ -254,8 +254,7 @@ struct RequestDecision: ~Copyable {
     private mutating func judgePolicy(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Refusal? {
         guard let judge = gateway.judge, let route, let policy = gateway.routes.routes[route].policy else { return nil }
         policies.begin(policy, judge.outlines[policy])
-        return policies.judge(
-            device.map { ($0, $0.postureGeneration) }, awaitsProof: requirement == .requestProof, judge, gateway)
+        return policies.judge(device, awaitsProof: requirement == .requestProof, judge, gateway)
     }
 
     // MARK: - Proof and place
@@ -270,10 +269,11 @@ struct RequestDecision: ~Copyable {
         switch enforcement.verify(head, bytes, by: device, app: app, route: route) {
         case .refused(let refusal): return .refuse(refusal)
         case .verified(let proof):
+            var device = device
+            device.postureGeneration = enforcement.noteShown(by: proof, device)
             sender = .verified(device, app: app, proof)
-            let generation = enforcement.noteShown(by: proof, device)
             if let judge = gateway.judge, policies.isOpen,
-                let refusal = policies.judge((device, generation), awaitsProof: false, judge, gateway)
+                let refusal = policies.judge(device, awaitsProof: false, judge, gateway)
             {
                 return .refuse(refusal)
             }

@@ -81,6 +81,8 @@ package enum InquiryFailure: Error {
     case metadata(String)
     /// A pseudonym cannot be computed, or the device's record has left the memory.
     case facts
+    /// The client has as many questions under way as one may have.
+    case tooMany
 
     package var reason: String {
         switch self {
@@ -89,6 +91,7 @@ package enum InquiryFailure: Error {
         case .call(let failure): failure.reason
         case .metadata(let reason): "its metadata is not known: \(reason)"
         case .facts: "what is known of the device cannot be read"
+        case .tooMany: "the client has too many questions under way"
         }
     }
 }

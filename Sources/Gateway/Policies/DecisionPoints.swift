@@ -146,10 +146,10 @@ final class DecisionPoints {
             return nil
         case .success(let decision):
             gateway.policyDecided(track, .deny, [])
-            let reasons = [decision.violations.joined(separator: ", "), decision.adminReason].compactMap(\.self)
+            let reasons =
+                ["policy \(policy), by \(point)"] + decision.violations + [decision.adminReason].compactMap(\.self)
             return Refusal(
-                .policyDenied,
-                "policy \(policy), by \(point): \(reasons.filter { !$0.isEmpty }.joined(separator: "; "))",
+                .policyDenied, reasons.joined(separator: "; "),
                 objection: PolicyObjection(violations: decision.violations, reason: decision.userReason))
         // What no mapping fits is not allowed.
         case .failure(.question(let fault)):
@@ -167,11 +167,19 @@ final class DecisionPoints {
 /// A question on its way.
 final class Inquiry {
     fileprivate var call: OutboundCall?
+    /// Gives back the client's share.
+    fileprivate var leave: (() -> Void)?
 
     /// Ends the wait. No answer follows.
     func stop() {
         call?.stop()
+        end()
+    }
+
+    fileprivate func end() {
         call = nil
+        leave?()
+        leave = nil
     }
 }
 
@@ -184,6 +192,8 @@ private final class DecisionPoint {
     /// The path of decisions, or why it is not known yet.
     private var path: Result<String, InquiryFailure>
     private var answers = AnswerCache()
+    /// Questions under way by client, so that one client does not take all places.
+    private var shares: ClientShares
     /// Whether answers are kept.
     private let keepsAnswers: Bool
     /// Whether they depend on more of a request than its route, method and client.
@@ -204,6 +214,7 @@ private final class DecisionPoint {
             loop: loop, buffers: buffers, settings: upstream,
             tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library)
         calls = DecisionCalls(settings, on: pool, loop: loop)
+        shares = ClientShares(limit: max(16, min(Int(UInt16.max), (upstream.connections + upstream.waiting) / 4)))
         keepsAnswers = settings.cache.nanoseconds > 0
         isVarying = settings.decision.isVarying
         path = settings.path.map { .success($0) } ?? .failure(.metadata("it was not read yet"))
@@ -247,15 +258,20 @@ private final class DecisionPoint {
         case .success(let known): path = known
         case .failure(let failure): return .failure(failure)
         }
-        guard let question = exchange.question(settings.decision) else { return .failure(.facts) }
+        let question: DecisionQuestion
+        do throws(InquiryFailure) { question = try exchange.question(settings.decision) } catch {
+            return .failure(error)
+        }
         let document: [UInt8]
         do throws(QuestionFault) { document = try question.document(by: settings.decision) } catch {
             return .failure(.question(error))
         }
+        guard let share = shares.take(of: 0, for: exchange.client.key) else { return .failure(.tooMany) }
         let trace = exchange.request.trace.id
         let identifier = Hexadecimal.encode(trace.high, digits: 16) + Hexadecimal.encode(trace.low, digits: 16)
+        inquiry.leave = { [unowned self] in shares.give(share) }
         inquiry.call = calls.ask(document, at: path, identifier) { [unowned self] result in
-            inquiry.call = nil
+            inquiry.end()
             if let key, case .success(let decision) = result {
                 answers.keep(decision, for: key, rest, until: loop.now + settings.cache)
             }

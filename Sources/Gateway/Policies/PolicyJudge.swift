@@ -29,19 +29,18 @@ final class PolicyJudge {
     /// Returns the verdict of a policy's conditions on a device.
     ///
     /// - Parameters:
-    ///   - generation: The number of the device's posture.
     ///   - awaitsProof: Whether a proof follows, so that conditions on what it states are not judged yet.
     ///   - now: In seconds since 1970.
     ///   - posture: Returns what is known of the device; nil if its record has left the memory meanwhile.
     /// - Returns: nil if `posture` has.
     func verdict(
-        of policy: Int, on device: DeviceSnapshot, _ generation: UInt32, awaitsProof: Bool, now: Int64,
+        of policy: Int, on device: DeviceSnapshot, awaitsProof: Bool, now: Int64,
         _ posture: (DeviceSnapshot) -> (posture: Posture, generation: UInt32)?
     ) -> PolicyVerdict? {
         let place = Int(truncatingIfNeeded: device.id.number &* 31 &+ Int64(2 * policy + (awaitsProof ? 1 : 0)))
         let index = place & (Self.placeCount - 1)
         if let kept = kept[index], kept.device == device.id, kept.policy == policy, kept.awaitsProof == awaitsProof,
-            kept.generation == generation, now <= kept.verdict.end
+            kept.generation == device.postureGeneration, now <= kept.verdict.end
         {
             return kept.verdict
         }

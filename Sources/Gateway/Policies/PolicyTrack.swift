@@ -59,13 +59,11 @@ struct PolicyTracks {
     /// Judges the conditions that are open.
     ///
     /// - Parameters:
-    ///   - device: The device and the number of its posture. Nil where the route requires none; the policies then have no
-    ///     conditions.
+    ///   - device: Nil where the route requires none; the policies then have no conditions.
     ///   - awaitsProof: Whether a proof follows.
     /// - Returns: The refusal if they are not met.
     mutating func judge(
-        _ device: (snapshot: DeviceSnapshot, generation: UInt32)?, awaitsProof: Bool, _ judge: PolicyJudge,
-        _ gateway: GatewayApplication
+        _ device: DeviceSnapshot?, awaitsProof: Bool, _ judge: PolicyJudge, _ gateway: GatewayApplication
     ) -> Refusal? {
         let found = Self.judge(&own, device, awaitsProof, judge, gateway)
         let tried = trial == nil ? .nothing : Self.judge(&trial, device, awaitsProof, judge, gateway)
@@ -85,8 +83,8 @@ struct PolicyTracks {
     }
 
     private static func judge(
-        _ track: inout PolicyTrack?, _ device: (snapshot: DeviceSnapshot, generation: UInt32)?, _ awaitsProof: Bool,
-        _ judge: PolicyJudge, _ gateway: GatewayApplication
+        _ track: inout PolicyTrack?, _ device: DeviceSnapshot?, _ awaitsProof: Bool, _ judge: PolicyJudge,
+        _ gateway: GatewayApplication
     ) -> Finding {
         guard let open = track, case .open = open.stage else { return .nothing }
         let policy = judge.outlines[open.policy]
@@ -95,8 +93,7 @@ struct PolicyTracks {
             // The configuration admits no conditions where no device is required.
             guard let device, let enforcement = gateway.enforcement else { return .unknown }
             let verdict = judge.verdict(
-                of: open.policy, on: device.snapshot, device.generation, awaitsProof: awaitsProof,
-                now: WallClock.seconds, enforcement.posture)
+                of: open.policy, on: device, awaitsProof: awaitsProof, now: WallClock.seconds, enforcement.posture)
             guard let verdict else { return .unknown }
             guard verdict.isAllowed else {
                 track?.stage = .settled

@@ -10,15 +10,20 @@ internal import Vocabulary
 extension ForwardingExchange {
     /// Returns the question about the request, with the facts that the settings name.
     ///
-    /// - Returns: nil if a pseudonym cannot be computed, or the device's record has left the memory.
-    func question(_ settings: DecisionSettings) -> DecisionQuestion? {
+    /// - Throws: `facts` if a pseudonym cannot be computed, or the device's record has left the memory.
+    func question(_ settings: DecisionSettings) throws(InquiryFailure) -> DecisionQuestion {
         guard let route = request.decision.route.map({ gateway.routes.routes[$0] }),
-            let enforcement = gateway.enforcement
-        else { return nil }
+            let enforcement = gateway.enforcement, let client = clientOfQuestion(route, enforcement)
+        else { throw .facts }
         let facts = settings.facts
         let bytes = headBytes.readable
         let head = head
-        guard let client = clientOfQuestion(route, enforcement) else { return nil }
+        // What is decided about must be what the service reads.
+        if settings.readsPath, head.targetForms.concernPath {
+            let path = head.path.of(bytes)
+            let readings = TargetSpelling.readings(of: path, with: head.targetForms)
+            guard readings.allSatisfy({ $0.span.isEqual(to: path) }) else { throw .question(.pathAmbiguous) }
+        }
         var question = DecisionQuestion(
             method: head.routedMethod.map { String(describing: $0.name) } ?? "", route: route.name,
             host: String(decoding: route.host, as: UTF8.self), path: Self.text(head.path.of(bytes)),
@@ -28,7 +33,7 @@ extension ForwardingExchange {
             question.app = AppID(String(decoding: app.id, as: UTF8.self))
             question.appDigest = app.rpIDHash.bytes
             question.platform = device.platform
-            guard let posture = enforcement.posture(of: device)?.posture else { return nil }
+            guard let posture = enforcement.posture(of: device)?.posture else { throw .facts }
             question.posture = posture
             question.person = posture.subject.flatMap {
                 enforcement.pseudonym(ofPerson: $0, for: route.upstream)
@@ -74,7 +79,7 @@ extension ForwardingExchange {
             for index in span.indices { facts.append(span[index]) }
             facts.append(0)
         }
-        if settings.facts.contains(.path) || !settings.mapping.isFixed { add(head.path.of(bytes)) }
+        if settings.readsPath { add(head.path.of(bytes)) }
         if settings.facts.contains(.query), let query = head.query { add(query.of(bytes)) }
         if settings.facts.contains(.clientNetwork) { facts += ClientNetwork.text(of: origin.peer) + [0] }
         forEachField(in: settings, head, bytes) { name, value in

@@ -37,6 +37,15 @@ public struct PolicyConfiguration: Equatable, ConfigurationSection {
     public var hasConditions: Bool { ios != nil || android != nil || attestedWithin != nil || admission != nil }
 
     static var named: Kind<[String: Self]> { .named("a policy") }
+
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        let says = ["ios", "android", "attested_within", "admission", "pdp", "simulation"]
+        guard !says.contains(where: { item[$0] != nil }) else { return true }
+        reading.refuse(
+            item.place, "the policy allows everything",
+            expected: "at least one of: \(says.joined(separator: ", "))")
+        return false
+    }
 }
 
 /// Conditions on devices with Apple's systems.
@@ -170,6 +179,13 @@ enum PolicyReferences {
             check(policy.value["pdp"], among: points, "decision point", reading)
             checkSimulation(of: policy, policies, reading)
             checkPlatforms(of: policy, root, policies, reading)
+        }
+        let stripped = (root["strip_headers"]?.elements ?? []).compactMap { $0.text?.lowercased() }
+        for header in points.flatMap({ $0.value["headers"]?.elements ?? [] })
+        where stripped.contains(header.text?.lowercased() ?? "") {
+            reading.refuse(
+                header.place, "\(header.summary) is among the `strip_headers`: what a client says there is not believed"
+            )
         }
         warnOfUnused(
             points, but: policies.compactMap { $0.value["pdp"]?.text }, "no policy uses the decision point", reading)

@@ -75,6 +75,9 @@ enum ConfiguredFieldName {
     static func parseSent(_ text: String) throws(InvalidValue) -> String {
         try checkPlain(text, else: "cannot be sent")
         let name = text.lowercased()
+        guard !needed.contains(name) else {
+            throw InvalidValue("\(Printable.quoted(text)) is part of the message framing")
+        }
         guard !ProtectedFields.isSecret(name) else {
             throw InvalidValue("\(Printable.quoted(text)) may have a secret or a proof, which no decision point learns")
         }

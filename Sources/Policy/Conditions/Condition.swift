@@ -54,7 +54,7 @@ public enum Condition: Equatable, Sendable {
         case .certificateKeyAttested: Self.verdict(posture.isCertificateKeyAttested) { $0 }
         case .boot(let state): Self.verdict(posture.boot) { $0 == state }
         case .bootloaderLocked: Self.verdict(posture.isBootloaderLocked) { $0 }
-        case .minimumPatchLevel(let least): Self.verdict(posture.patchLevel) { $0 >= least }
+        case .minimumPatchLevel(let least): Self.verdict(posture.patchLevel) { Self.month($0) >= least }
         case .minimumVendorPatchLevel(let least): Self.verdict(posture.vendorPatchLevel) { Self.day($0) >= least }
         case .minimumBootPatchLevel(let least): Self.verdict(posture.bootPatchLevel) { Self.day($0) >= least }
         case .integrity(let level): Self.verdict(posture.integrity) { $0.isSuperset(of: level) }
@@ -66,6 +66,9 @@ public enum Condition: Equatable, Sendable {
 
     /// Returns a patch level with a day. Some phones state a month alone: that counts as the time before its first day.
     private static func day(_ level: UInt32) -> UInt32 { level < 1_000_000 ? level * 100 : level }
+
+    /// Returns the month of a patch level, which may state a day.
+    private static func month(_ level: UInt32) -> UInt32 { level < 1_000_000 ? level : level / 100 }
 
     private static func verdict<Fact>(_ fact: Fact?, _ isMet: (Fact) -> Bool) -> Verdict {
         fact.map { isMet($0) ? .met : .failed } ?? .unknown

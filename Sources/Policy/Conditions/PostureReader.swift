@@ -49,11 +49,11 @@ extension Posture {
 
     /// Returns the number of `2026-01` or `2026-01-05`.
     private static func level(_ text: String) -> UInt32? {
-        let plain = text.filter { $0 != "-" }
-        guard [6, 8].contains(plain.utf8.count), plain.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
-            return nil
-        }
-        return UInt32(plain)
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard [[4, 2], [4, 2, 2]].contains(parts.map(\.utf8.count)), let month = UInt32(parts[1]),
+            (1...12).contains(month), parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } })
+        else { return nil }
+        return UInt32(parts.joined())
     }
 }
 
@@ -122,7 +122,7 @@ private struct FactReader {
         for member in object.members {
             let name = String(decoding: member.name, as: UTF8.self)
             guard known.contains(name) || PostureFactName(rawValue: name) != nil else {
-                throw PostureFault(reason: "`\(name)` is no fact of a posture")
+                throw PostureFault(reason: "\(JSONWriter.quoted(name)) is no fact of a posture")
             }
         }
     }

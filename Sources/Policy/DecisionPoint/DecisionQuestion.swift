@@ -98,6 +98,9 @@ public struct DecisionSettings: Sendable {
     /// Only for AuthZEN.
     public let mapping: DecisionMapping
 
+    /// Whether the document depends on the path.
+    public var readsPath: Bool { facts.contains(.path) || !mapping.isFixed }
+
     /// Whether the document depends on more of a request than its route, method and client.
     public var isVarying: Bool {
         !facts.isDisjoint(with: [.path, .query, .clientNetwork]) || !headers.isEmpty || !mapping.isFixed
@@ -123,11 +126,14 @@ public enum QuestionFault: Error, Equatable, Sendable {
     case subjectUnknown
     /// No template matches the path, or the id of the resource is not known.
     case resourceUnknown
+    /// Services may read the path in several ways, and the question depends on it.
+    case pathAmbiguous
 
     public var reason: StaticString {
         switch self {
         case .subjectUnknown: "the subject of the mapping is not known"
-        case .resourceUnknown: "the resource of the mapping is not known"
+        case .resourceUnknown: "the resource of the mapping is not known: no template matches the path"
+        case .pathAmbiguous: "the path can be read in several ways"
         }
     }
 }

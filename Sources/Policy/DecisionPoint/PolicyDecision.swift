@@ -103,7 +103,7 @@ public struct PolicyDecision: Equatable, Sendable {
             // An answer that contradicts itself is a denial.
             isAllowed = try allow(part) && isAllowed
             entries += self.entries(part)
-            // What is said of security, such as a listed address, is not for the client.
+            // The codes are for the client; what is said of security, such as a listed address, is not.
             if name == "device" { userEntries += self.entries(part) }
         }
         var codes: [String] = []

@@ -22,7 +22,7 @@ public struct DeviceSnapshot: Sendable {
     /// Whether Google has listed a certificate on which the device's keys rest.
     public internal(set) var isKeyListed = false
     /// The number of the device's posture at the look-up. Another posture, or another `isKeyListed`, has another number.
-    public internal(set) var postureGeneration: UInt32 = 0
+    public package(set) var postureGeneration: UInt32 = 0
     /// The time of the binding, in seconds since 1970-01-01T00:00:00Z. Nil if it is not known.
     var boundAt: Int64?
     /// The index of the device's record at the look-up, as a hint.

@@ -169,7 +169,9 @@ final class SharedRecords: Sendable {
         let isNew = records[Self.shard(of: device.id)].withLock { records in
             records.update(device.id, hint: device.slot) { $0.shownApp != app }
         }
-        guard isNew == true, take(SeenDevice(device.id, app: app)) else { return }
+        guard isNew == true else { return }
+        // Without room only the store does not learn it, until the next change or restart.
+        _ = take(SeenDevice(device.id, app: app))
         let generation = nextGeneration()
         records[Self.shard(of: device.id)].withLock { records in
             _ = records.update(device.id, hint: device.slot) { record in

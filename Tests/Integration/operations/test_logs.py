@@ -216,6 +216,16 @@ def test_a_request_that_an_observing_route_forwards_has_the_code_of_its_denial(s
     assert "denial" not in entry and "fault" not in entry
 
 
+def test_a_request_about_which_a_simulated_policy_says_otherwise_has_its_verdict(start_attested):
+    attested = start_attested(
+        policies={"strict": {"admission": ["token"], "simulate": "true"}},
+        routes=[{"name": "all", "host": "localhost", "path": "/", "require": "device", "policy": "strict"}])
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/")).status == 200
+    entry = attested.gateway.logged(route="all", decision="forwarded")
+    assert members_of(entry, "simulated") == ["strict: deny admission_low"]
+
+
 def test_a_refused_handshake_has_its_duration(gateway, pki):
     with pytest.raises(Exception):
         with Client(gateway, pki.client("logs-foreign", issuer=None)) as client:

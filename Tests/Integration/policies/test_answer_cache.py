@@ -12,6 +12,7 @@ from support.enrolling_phone import MTLSKey
 from support.enrolment import Enrolling
 from support.http2_client import HTTP2Client
 from support.pki import attestgate
+from support.postures import APP_STORE, shows
 from support.waiting import at_some_pace, eventually
 
 CACHED = {"cache": "1h"}
@@ -205,6 +206,23 @@ def test_a_change_of_the_posture_is_asked_about_anew(started, tmp_path, pki, ups
         assert point.documents[1]["posture"] == {**before, "attested_at": attested_at(gateway)}
     finally:
         enrolling.stop()
+
+
+def test_another_version_that_a_proof_states_is_asked_about_anew(started, start_asking):
+    """What a proof states counts for its own request already."""
+    point = started(DataAPI, lambda document: document["posture"].get("app_version") != "1.9")
+    attested = start_asking(point, sends=["posture"], **CACHED)
+    phone = attested.phone
+
+    def ask_with(version):
+        return ask(attested, phone.request(path="/records/1", **shows(APP_STORE, version)))
+    with questions(point, 2):
+        assert ask_with("2.1") == [None] and ask_with("1.9") == ["policy_denied"]
+    # The denied proof was genuine: it is what is known of the device now.
+    with questions(point, 0):
+        assert ask(attested, phone.request(path="/records/1", **shows(APP_STORE, "1.9"))) == ["policy_denied"]
+    with questions(point, 1):
+        assert ask_with("2.1") == [None]
 
 
 def attested_at(gateway):

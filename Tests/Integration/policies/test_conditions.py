@@ -2,7 +2,6 @@
 spends a counter."""
 
 import json
-import struct
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -10,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from support.client import get
 from support.deciding import PROTOCOLS, assert_policy_denied, connect
 from support.denials import NothingForwarded, code_of
-from support.enrolling_phone import MTLSKey, bind, cbor_bytes, cbor_map, cbor_text, sha256
+from support.enrolling_phone import MTLSKey, bind, sha256
 from support.enrolment import admission_token
 from support.exposition import scrape
 from support.key_description import integer, root_of_trust
@@ -18,7 +17,7 @@ from support.phone import Phone
 from support.pki import attestgate
 from support.platforms import APPS, PLATFORMS
 from support.play_integrity import Console
-from support.postures import PLAIN, Postures
+from support.postures import APP_STORE, DEVELOPMENT, PLAIN, TESTFLIGHT, Postures, shows
 from support.software_phone import EnrollingGateway
 from support.waiting import eventually
 
@@ -213,16 +212,6 @@ def test_the_ways_of_admission_are_told_apart(postures):
 
 
 # What proofs show
-
-APP_STORE, TESTFLIGHT, DEVELOPMENT = 4, 2, 3
-
-
-def shows(category=None, version=None):
-    """What an assertion of iOS 27 shows of the app."""
-    entries = [("apple_bundle_version_01", cbor_text(version))] if version is not None else []
-    entries += [("apple_validation_category_01", cbor_bytes(struct.pack("<I", category)))] if category is not None else []
-    return {"flags": 0xC0, "extensions": cbor_map(*entries)} if entries else {}
-
 
 @pytest.mark.parametrize("policy, shown, violations", [
     ("shown-version", shows(APP_STORE, "2.1"), []), ("shown-version", shows(APP_STORE, "2.10"), []),

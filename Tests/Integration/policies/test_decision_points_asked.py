@@ -123,6 +123,13 @@ def test_a_grpc_call_without_a_decision_is_unavailable(asking):
 
 # Content
 
+def wait_until_read(client):
+    if isinstance(client, HTTP2Client):
+        client.ping()
+    else:
+        client.wait_until_delivered()
+
+
 @both_protocols
 def test_content_is_collected_while_the_decision_is_awaited(asking, protocol):
     point, attested = asking
@@ -144,10 +151,7 @@ def test_the_decision_is_awaited_after_the_content_is_collected(asking, protocol
     with connect(attested.gateway, attested.phone, protocol) as client:
         with holding(point), questions(point, 1), attested.nothing_forwarded():
             response = start_request(client, data)
-            if protocol == "HTTP/1.1":
-                client.wait_until_delivered()
-            else:
-                client.ping()
+            wait_until_read(client)
         assert response().status == 200
     assert attested.upstream.last_request().content == bytes(50_000)
 
@@ -457,6 +461,43 @@ def test_where_denials_are_observed_no_request_passes_without_a_decision(observi
     point.misbehave("status 500")
     with attested.nothing_forwarded(), connect(attested.gateway, attested.phone, protocol) as client:
         assert code_of(client.exchange(REQUESTS[kind](attested.phone))) == "policy_unavailable"
+
+
+@both_protocols
+@pytest.mark.parametrize("answer", ["allow", "deny"])
+def test_no_late_answer_forwards_an_observed_request_again(observing, answer, protocol):
+    """Its content is not what was proven: it passes before the decision point answers, which it does before the service."""
+    point, attested = observing
+    point.behave()
+    data = attested.phone.request("POST", "/records/1", content=b"content", sent={"content": b"altered"})
+    number = 0
+
+    def answer_late(request):
+        nonlocal number
+        if request.target == "/records/1":
+            point.decide = lambda document: answer == "allow"
+            point.behave()
+            # By this answer the one before has come.
+            with attested.phone.connect() as other:
+                assert other.exchange(get("/device/1")).status == 200
+        elif request.target == "/sentinel":
+            number += 1
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % number
+
+    before, asked = len(attested.upstream.requests), len(point.documents)
+    attested.upstream.answer = answer_late
+    point.misbehave("slow")
+    with connect(attested.gateway, attested.phone, protocol) as client:
+        finish = begin(client, data)
+        wait_for_questions(point, asked + 1)
+        assert finish().content == b"0"
+        # What would follow the response is what the next requests would get.
+        for expected in [b"1", b"2", b"3"]:
+            assert client.exchange(get("/sentinel")).content == expected
+    attested.upstream.reset_behaviour()
+    point.decide = lambda document: True
+    [first] = [request for request in attested.upstream.requests[before:] if request.target == "/records/1"]
+    assert first.content == b"altered" and first.values("attest-verdict") == ["would-deny;code=body_digest_mismatch"]
 
 
 # Forms of questions and answers

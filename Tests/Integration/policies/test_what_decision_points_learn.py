@@ -11,9 +11,10 @@ import pytest
 
 from support.client import Client, get
 from support.deciding import (
-    PATIENT, PROTOCOLS, REQUESTS, RULE, assert_unavailable, connect, eventually_passes, policies,
+    PATIENT, PROTOCOLS, REQUESTS, RULE, assert_unavailable, connect, eventually_passes, policies, questions,
 )
 from support.decision_points import EVALUATION, AuthZEN, DataAPI
+from support.denials import code_of
 from support.gateway import Gateway
 from support.pki import attestgate
 from support.platforms import APPS, PLATFORMS
@@ -150,15 +151,38 @@ def test_a_field_with_a_secret_cannot_be_sent(start_asking_conf, name):
 def test_a_field_that_others_state_about_clients_cannot_be_sent(start_asking_conf):
     for name in ["X-Forwarded-For", "X-Real-IP", "X-Auth-Request-User"]:
         assert start_asking_conf(headers=[name]).returncode == 1, name
+    done = start_asking_conf(headers=["X-Tenant"], conf={"strip_headers": ["x-tenant"]})
+    assert done.returncode == 1 and "strip_headers" in done.stderr, done.stderr
     assert start_asking_conf(headers=["X-Tenant", "Accept-Language"]).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["Host", "Connection", "Content-Length", "Transfer-Encoding", "TE", "Upgrade"])
+def test_a_field_of_the_framing_cannot_be_sent(start_asking_conf, name):
+    done = start_asking_conf(headers=[name])
+    assert done.returncode == 1 and "framing" in done.stderr, done.stderr
+
+
+def test_no_path_that_services_read_in_several_ways_passes_a_decision_about_paths(started, start_asking):
+    """`/%61dmin` is `/admin` to a service that decodes it."""
+    point = started(AuthZEN, lambda document: document["resource"]["id"] != "admin")
+    routes = [
+        {"name": "device", "host": "localhost", "path": "/", "require": "device", "policy": "records", "targets": "common"}]
+    mapping = {"templates": [{"path": "/c/{id}", "resource": {"type": "record", "id": "{id}"}}]}
+    attested = start_asking(point, routes=routes, mapping=mapping)
+    with questions(point, 2), attested.phone.connect() as client:
+        for path, code in [("/c/7", None), ("/c/admin", "policy_denied"), ("/c/%61dmin", "policy_denied"), ("/c/%37", "policy_denied")]:
+            assert code_of(client.exchange(get(path))) == code, path
+    entry = attested.gateway.logged(denial="policy_denied", detail="policy records, by pdp: the path can be read in several ways")
+    assert entry["status"] == 403
 
 
 @pytest.fixture
 def start_asking_conf(pki, tmp_path, upstream):
     """- Returns: what `check` says of a decision point's section with changes."""
-    def check(**changes):
+    def check(conf=None, **changes):
+        """`conf`: further settings."""
         point = SimpleNamespace(url="http://127.0.0.1:9")
-        settings = policies(point, **changes)
+        settings = {**policies(point, **changes), **(conf or {})}
         gateway = Gateway(
             tmp_path / "gateway", pki, {"service": upstream.address}, apps=[{"id": APPS["ios"], "environment": "simulator"}], **settings)
         gateway.write_conf()

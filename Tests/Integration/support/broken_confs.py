@@ -344,6 +344,7 @@ MISTAKES |= {
     "a policy that does not exist": policed("recent: { ios: { minimum_os: '17.4' } }", policy="resent"),
     "a system version with a letter": policed("recent: { ios: { minimum_os: '17.4b' } }"),
     "a policy with an empty section": policed("recent: { ios: {} }"),
+    "a policy that allows everything": policed("recent: { simulate: true }"),
     "a condition on the other system": policed("recent: { ios: { key_protection: strongbox } }"),
     "conditions on a system of no app": policed("recent: { android: { minimum_patch_level: 2026-01 } }"),
     "a way of admission that is none": policed("recent: { admission: [tokens] }"),

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import sqlite3
+import struct
 
 from support.client import Client, get
 from support.deciding import assert_policy_denied
 from support.denials import code_of
-from support.enrolling_phone import MTLSKey, bind
+from support.enrolling_phone import MTLSKey, bind, cbor_bytes, cbor_map, cbor_text
 from support.enrolment import Enrolling
 from support.pki import attestgate
 from support.platforms import PLATFORMS
@@ -15,6 +16,15 @@ from support.receipts import ReceiptMaker
 
 # The phone that is as attestations of the tests are by themselves.
 PLAIN = {"ios": {"os_version": "17.4"}, "android": {}}
+# Validation categories of Apple's.
+APP_STORE, TESTFLIGHT, DEVELOPMENT = 4, 2, 3
+
+
+def shows(category=None, version=None):
+    """What an assertion of iOS 27 shows of the app."""
+    entries = [("apple_bundle_version_01", cbor_text(version))] if version is not None else []
+    entries += [("apple_validation_category_01", cbor_bytes(struct.pack("<I", category)))] if category is not None else []
+    return {"flags": 0xC0, "extensions": cbor_map(*entries)} if entries else {}
 
 
 class Postures:
