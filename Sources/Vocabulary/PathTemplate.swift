@@ -78,9 +78,11 @@ public struct PathTemplate: Hashable, Sendable {
             case .literal(let literal): guard part.elementsEqual(literal) else { return nil }
             case .variable(let name):
                 guard !part.isEmpty, let decoded = PercentEncoding.decode(part),
-                    !decoded.contains(where: { $0 < 0x20 || $0 == 0x7f || $0 == UInt8(ascii: "/") }),
-                    let value = String(validating: decoded, as: UTF8.self)
+                    !decoded.contains(where: { $0 < 0x20 || $0 == 0x7f || $0 == UInt8(ascii: "/") })
                 else { return nil }
+                let value = String(decoding: decoded, as: UTF8.self)
+                // iOS 14 has nothing that validates: what was repaired is longer, or other bytes.
+                guard value.utf8.elementsEqual(decoded) else { return nil }
                 values.append((name, value))
             }
         }
