@@ -220,6 +220,24 @@ def test_of_many_slow_questions_only_so_many_are_asked_and_wait(started, start_a
     assert client.going_away == []
 
 
+def test_one_client_cannot_take_the_places_of_all(started, start_asking):
+    point = started(AuthZEN, lambda document: True)
+    attested = start_asking(point, connections=2, waiting=30)
+    other = attested.new_phone()
+    with HTTP2Client(attested.gateway, attested.phone.identity) as client, HTTP2Client(attested.gateway, other.identity) as second:
+        with holding(point):
+            numbers = [client.begin(get("/device/1")) for _ in range(20)]
+            client.pump_until(lambda: sum(client.streams[number].is_ended for number in numbers) == 4)
+            client.ping()
+            refused = [number for number in numbers if client.streams[number].is_ended]
+            for number in refused:
+                assert "too many questions" in assert_unavailable(attested.gateway, client.response(number))["detail"]
+            waiting = second.begin(get("/device/1"))
+            second.ping()
+        assert second.response(waiting).status == 200
+        assert [client.response(number).status for number in numbers if number not in refused] == [200] * 16
+
+
 def test_a_request_that_waits_for_a_connection_in_vain_is_unavailable(started, start_asking):
     point = started(AuthZEN, lambda document: True)
     attested = start_asking(point, connections=1, waiting=8, timeout="300ms")

@@ -85,6 +85,14 @@ struct ConditionTests {
         #expect(Condition.minimumVendorPatchLevel(20_260_201).verdict(on: posture, at: Self.now) == .failed)
     }
 
+    @Test("compare a patch level with a day by its month where a month is required")
+    func days() {
+        var posture = Self.phone
+        posture.patchLevel = 20_251_231
+        #expect(Condition.minimumPatchLevel(202_512).verdict(on: posture, at: Self.now) == .met)
+        #expect(Condition.minimumPatchLevel(202_601).verdict(on: posture, at: Self.now) == .failed)
+    }
+
     @Test("compare versions by their numbers")
     func versions() {
         var posture = Posture(platform: .iOS, enrolledAt: 0)
