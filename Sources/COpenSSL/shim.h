@@ -16,9 +16,11 @@
 #include <openssl/kdf.h>
 #include <openssl/obj_mac.h>
 #include <openssl/ocsp.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/provider.h>
 #include <openssl/rand.h>
+#include <openssl/rsa.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -95,6 +97,10 @@ static inline OSSL_PARAM ag_param_group_p256(void) {
 }
 static inline OSSL_PARAM ag_param_public_key(const unsigned char *point, size_t length) {
     return OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *)point, length);
+}
+static inline int ag_param_bld_push_rsa(OSSL_PARAM_BLD *builder, const BIGNUM *modulus, const BIGNUM *exponent) {
+    return OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, modulus) == 1 &&
+           OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, exponent) == 1;
 }
 static inline OSSL_PARAM ag_param_kdf_key(const unsigned char *key, size_t length) {
     return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, length);
