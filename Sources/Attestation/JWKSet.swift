@@ -68,7 +68,7 @@ package struct JWSVerificationKey {
         } else {
             return nil
         }
-        // A private key that is published is nobody's secret (RFC 7518 sections 6.2.2 and 6.3.2).
+        // A private key that is published is not secret (RFC 7518 sections 6.2.2 and 6.3.2).
         guard members["d"] == nil else { throw .privateKey }
     }
 

@@ -56,7 +56,8 @@ private enum StatusListing {
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
             if let receipts = enrolment.receipts { rows.append(["receipts", text(of: receipts)]) }
-            if let list = enrolment.statusList { rows.append(["status list", text(of: list)]) }
+            if let list = enrolment.statusList { rows.append(["status list", text(of: list, "entries")]) }
+            if let keys = enrolment.issuerKeys { rows.append(["issuer keys", text(of: keys, "keys")]) }
         }
         let workers = status.workers.map { worker in
             [
@@ -179,11 +180,11 @@ private enum StatusListing {
         return parts.joined(separator: ", ")
     }
 
-    private static func text(of list: StatusDocument.StatusList) -> String {
-        var parts = [list.state == "current" ? "current" : list.state.uppercased(), "\(list.entries) entries"]
-        if let age = list.ageSeconds { parts.append("confirmed \(age) s ago") }
-        parts.append(list.source)
-        if let failure = list.failure { parts.append("the last fetch failed: \(failure)") }
+    private static func text(of content: StatusDocument.FetchedContent, _ unit: String) -> String {
+        var parts = [content.state == "current" ? "current" : content.state.uppercased(), "\(content.entries) \(unit)"]
+        if let age = content.ageSeconds { parts.append("confirmed \(age) s ago") }
+        parts.append(content.source)
+        if let failure = content.failure { parts.append("the last fetch failed: \(failure)") }
         return parts.joined(separator: ", ")
     }
 

@@ -220,7 +220,7 @@ struct EnrolmentTests {
         let audience = try #require(ProviderURL(TestService.url))
         let secret = [UInt8](repeating: 1, count: 32)
         let verifier = try AdmissionTokenVerifier(
-            issuer: "https://login.example", points: [issuer.point], audience: audience, longestLife: 600,
+            issuer: "https://login.example", keys: .listed([issuer.point]), audience: audience, longestLife: 600,
             pseudonymKey: AuthenticationKey(secret.span, library), library)
         let service = try service(admission: verifier)
         let phone = try phone()

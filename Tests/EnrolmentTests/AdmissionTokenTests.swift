@@ -1,8 +1,12 @@
 import Attestation
 import Cryptography
 import Encoding
-import Enrolment
+import EventLoop
+import HTTP
 import Testing
+import Upstream
+
+@testable import Enrolment
 
 @Suite("Admission tokens")
 struct AdmissionTokenTests {
@@ -24,7 +28,7 @@ struct AdmissionTokenTests {
         let secret = [UInt8](repeating: UInt8(ascii: "k"), count: 32)
         let audience = ProviderURL(KeyBindingDraft.provider)
         return try AdmissionTokenVerifier(
-            issuer: issuer, points: trusted.map(\.point), audience: #require(audience), longestLife: 3600,
+            issuer: issuer, keys: .listed(trusted.map(\.point)), audience: #require(audience), longestLife: 3600,
             pseudonymKey: AuthenticationKey(secret.span, keys.library), keys.library)
     }
 
@@ -46,11 +50,12 @@ struct AdmissionTokenTests {
     }
 
     private func verify(
-        _ token: [UInt8], _ verifier: AdmissionTokenVerifier? = nil
+        _ token: [UInt8], _ verifier: AdmissionTokenVerifier? = nil, _ record: IssuerKeyRecord = IssuerKeyRecord()
     ) -> Result<Admission, AdmissionFault> {
         do throws(AdmissionFault) {
             return .success(
-                try (verifier ?? self.verifier).verify(token, keyThumbprint: Self.thumbprint, now: KeyBindingDraft.now))
+                try (verifier ?? self.verifier).verify(
+                    token, keyThumbprint: Self.thumbprint, record, now: KeyBindingDraft.now))
         } catch {
             return .failure(error)
         }
@@ -99,7 +104,8 @@ struct AdmissionTokenTests {
         let wrong: [(String, String?, AdmissionFault)] = [
             ("iss", nil, .malformed), ("iss", "\"https://login.example.com\"", .issuer), ("iss", "1", .issuer),
             ("aud", nil, .malformed), ("aud", "\"https://login.example.org\"", .audience),
-            ("aud", "[\"\(KeyBindingDraft.provider)\"]", .audience),
+            ("aud", "[]", .audience), ("aud", "[\"https://login.example.org\"]", .audience),
+            ("aud", "[[\"\(KeyBindingDraft.provider)\"]]", .audience),
             ("exp", nil, .malformed), ("exp", "1.5", .malformed), ("exp", "\(now)", .time),
             ("exp", "\(now + 3601)", .time),
             ("exp", "-1", .time), ("exp", "\(Int64.max)", .time), ("exp", "\(Int64.min)", .time),
@@ -120,6 +126,13 @@ struct AdmissionTokenTests {
             #expect(try verify(token(header: header)) == .failure(.header))
         }
         #expect(verify([]) == .failure(.malformed))
+        // Keys in files are on P-256.
+        for alg in ["RS256", "PS256"] {
+            #expect(try verify(token(header: #"{"alg":"\#(alg)"}"#)) == .failure(.algorithm))
+        }
+        var several = Self.claims()
+        several["aud"] = "[\"account\",\"\(KeyBindingDraft.provider)\"]"
+        #expect(try verify(token(several)).failure == nil)
         var twice = Self.claims()
         twice.members.append(("sub", "\"another\""))
         #expect(try verify(token(twice)) == .failure(.malformed))
@@ -149,6 +162,126 @@ struct AdmissionTokenTests {
         // The token is verified only after the key has proven possession.
         draft.signer = draft.hardwareKey
         #expect(try draft.verify(admission: verifier) == .failure(.tokenSignature))
+    }
+}
+
+@Suite("Keys of admission tokens that are fetched")
+struct IssuerKeyTests {
+    private static let source = "https://login.example.org/keys"
+    private static let now = KeyBindingDraft.now
+    private let keys: Keys
+    private let key: P256SigningKey
+    private let verifier: AdmissionTokenVerifier
+
+    init() throws {
+        keys = try Keys()
+        key = try keys.generate()
+        let secret = [UInt8](repeating: UInt8(ascii: "k"), count: 32)
+        let service = FetchedService(
+            url: Self.source, host: "login.example.org", path: "/keys",
+            upstream: UpstreamSettings(
+                name: "token", servers: [UpstreamSettings.Server(NamedServer(host: "login.example.org", port: 443))]),
+            resolver: ResolverSettings(), forbidden: ForbiddenAddresses(listeners: []), timeout: .seconds(1))
+        let settings = IssuerKeySettings(
+            service: service, content: .keys, interval: 3600, retry: 60, staleAfter: 86_400)
+        verifier = try AdmissionTokenVerifier(
+            issuer: "https://login.example.org", keys: .fetched(settings),
+            audience: #require(ProviderURL(KeyBindingDraft.provider)), longestLife: 3600,
+            pseudonymKey: AuthenticationKey(secret.span, keys.library), keys.library)
+    }
+
+    private func record(source: String = source, fetched: Int64 = now - 10) throws -> IssuerKeyRecord {
+        let x = base64URL(Array(key.point[1..<33]))
+        let y = base64URL(Array(key.point[33...]))
+        let text = Array(#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","x":"\#(x)","y":"\#(y)"}]}"#.utf8)
+        var record = IssuerKeyRecord(source: source, staleAfter: 86_400)
+        record.kept = IssuerKeyRecord.Kept(
+            keys: try JWKSet(text, keys.library), text: text, confirmedAt: fetched)
+        record.fetchedAt = fetched
+        return record
+    }
+
+    private func fault(_ record: IssuerKeyRecord, header: String = #"{"alg":"ES256","kid":"a"}"#) throws
+        -> AdmissionFault?
+    {
+        let claims = Draft(members: [
+            ("iss", quoted("https://login.example.org")), ("aud", quoted(KeyBindingDraft.provider)),
+            ("exp", "\(Self.now + 600)"), ("jti", quoted("1")), ("sub", quoted("s")), ("cnf", #"{"jkt":"t"}"#),
+        ])
+        let input = base64URL(header) + "." + base64URL(claims.text)
+        let token = Array((input + "." + base64URL(try keys.sign(Array(input.utf8), key))).utf8)
+        do throws(AdmissionFault) {
+            _ = try verifier.verify(token, keyThumbprint: "t", record, now: Self.now)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("a token is verified by the fetched key that it names")
+    func named() throws {
+        #expect(try fault(record()) == nil)
+        #expect(try fault(record(), header: #"{"alg":"ES256"}"#) == nil)
+        #expect(try fault(record(), header: #"{"alg":"RS256","kid":"a"}"#) == .algorithm)
+    }
+
+    @Test("without keys, with those of another source and with stale ones no token is accepted")
+    func unavailable() throws {
+        #expect(try fault(IssuerKeyRecord()) == .keysUnavailable)
+        #expect(try fault(IssuerKeyRecord(source: Self.source, staleAfter: 86_400)) == .keysUnavailable)
+        #expect(try fault(record(source: "https://login.example.com/keys")) == .keysUnavailable)
+        #expect(try fault(record(fetched: Self.now - 86_400)) == nil)
+        #expect(try fault(record(fetched: Self.now - 86_401)) == .keysUnavailable)
+        #expect(try fault(record(fetched: Self.now + 86_401)) == .keysUnavailable)
+        #expect(EnrolmentFault.admission(.keysUnavailable).error == .temporarilyUnavailable)
+        #expect(EnrolmentFault.admission(.keysUnavailable).retryAfter == 60)
+    }
+
+    @Test("an unknown kid is a reason to fetch once a minute, and a refusal in between")
+    func unknown() throws {
+        let header = #"{"alg":"ES256","kid":"b"}"#
+        #expect(try fault(record(fetched: Self.now - 59), header: header) == .unknownKey)
+        #expect(try fault(record(fetched: Self.now - 60), header: header) == .keyNotFetched)
+        // The clock was set back.
+        #expect(try fault(record(fetched: Self.now + 61), header: header) == .keyNotFetched)
+        #expect(EnrolmentFault.admission(.unknownKey).error == .invalidRequest)
+        #expect(EnrolmentFault.admission(.keyNotFetched).error == .temporarilyUnavailable)
+        #expect(EnrolmentFault.admission(.keyNotFetched).retryAfter == 5)
+    }
+
+    @Test("metadata must name this issuer, byte by byte, and an https URL")
+    func metadata() throws {
+        func location(_ text: String) -> Result<SecureURL, IssuerMetadata.Fault> {
+            do throws(IssuerMetadata.Fault) {
+                return .success(try IssuerMetadata.location(in: Array(text.utf8), issuer: "https://a.example/r"))
+            } catch {
+                return .failure(error)
+            }
+        }
+        let good = try location(#"{"issuer":"https://a.example/r","jwks_uri":"https://B.example:443/k?x=1","z":[]}"#)
+            .get()
+        #expect(good.origin == "b.example" && good.rest == "/k?x=1" && good.namedHost?.port == 443)
+        for issuer in ["https://a.example/r/", "https://A.example/r", "https://a.example", "https://b.example/r"] {
+            let text = #"{"issuer":"\#(issuer)","jwks_uri":"https://a.example/k"}"#
+            #expect(location(text) == .failure(.issuer), "\(issuer)")
+        }
+        #expect(location(#"{"jwks_uri":"https://a.example/k"}"#) == .failure(.issuer))
+        for uri in ["http://a.example/k", "https://u@a.example/k", "https://a.example", "file:///k", "https://a b/k"] {
+            #expect(
+                location(#"{"issuer":"https://a.example/r","jwks_uri":"\#(uri)"}"#) == .failure(.location), "\(uri)")
+        }
+        #expect(location("[]") == .failure(.json(.notAnObject)))
+    }
+
+    @Test("only a name is called on another host")
+    func otherHosts() {
+        for (url, name) in [
+            ("https://keys.example:8443/k", "keys.example"), ("https://localhost/k", "localhost"),
+            ("https://127.0.0.1/k", nil), ("https://[::1]/k", nil), ("https://0x7f.1/k", nil),
+            ("https://2130706433/k", nil),
+            ("https://a..b/k", nil), ("https://a.0x7f/k", nil), ("https://a:0/k", nil), ("https://a:65536/k", nil),
+            ("https://a:/k", nil),
+        ] { #expect(SecureURL(url)?.namedHost?.name == name, "\(url)") }
     }
 }
 

@@ -157,7 +157,7 @@ struct AndroidEnrolmentTests {
         var subject = EnrolmentSubject()
         let next = try phone.service.nonce()
         let content = try phone.draft(counter: 2, nonce: next, attestedWith: next).content()
-        let shown = try raised.binding(content, now: WallClock.seconds, &subject)
+        let shown = try raised.binding(content, IssuerKeyRecord(), now: WallClock.seconds, &subject)
         let planned = try raised.planCertificate(now: WallClock.seconds)
         #expect(throws: EnrolmentFault.keyAttestation(.securityLevelTooLow(.trustedEnvironment))) {
             _ = try raised.command(
@@ -205,7 +205,7 @@ struct AndroidEnrolmentTests {
                 phone.settings { $0.demand(change) }, phone.service.registry.identity, phone.library)
             var subject = EnrolmentSubject()
             do throws(EnrolmentFault) {
-                let shown = try rules.binding(content, now: WallClock.seconds, &subject)
+                let shown = try rules.binding(content, IssuerKeyRecord(), now: WallClock.seconds, &subject)
                 let planned = try rules.planCertificate(now: WallClock.seconds)
                 _ = try rules.command(
                     shown, planned, of: details, KeyStatusRecord(), now: WallClock.seconds, &subject)

@@ -94,17 +94,16 @@ struct StatusListAnswerTests {
 }
 
 @Suite("The schedule of the status list")
-struct StatusListScheduleTests {
+struct FetchScheduleTests {
     private static let start = Instant(nanoseconds: 1_000_000_000_000)
 
-    private func schedule(interval: Int64 = 1_000, retry: Int64 = 10, staleAfter: Int64 = 100_000) -> StatusListSchedule
-    {
-        StatusListSchedule(
-            StatusListSchedule.Rules(interval: interval, retry: retry, staleAfter: staleAfter),
+    private func schedule(interval: Int64 = 1_000, retry: Int64 = 10, staleAfter: Int64 = 100_000) -> FetchSchedule {
+        FetchSchedule(
+            FetchSchedule.Rules(interval: interval, retry: retry, staleAfter: staleAfter),
             generator: SeededGenerator(seed: 7))
     }
 
-    private func wait(_ schedule: StatusListSchedule) -> Int64 {
+    private func wait(_ schedule: FetchSchedule) -> Int64 {
         (schedule.due - Self.start).nanoseconds / 1_000_000_000
     }
 

@@ -250,6 +250,44 @@ extension BrokenFile {
             "  admission: ▶token\n",
             "`admission: token` needs the issuer of the tokens"),
         BrokenFile(
+            enrolling: "an issuer whose keys are nowhere",
+            """
+                issuer: https://login.example.org/
+                audience: https://enrol.example.org
+                keys: [login.pem, login-next.pem]
+            """,
+            """
+                ▶issuer: https://login.example.org/
+                audience: https://enrol.example.org
+            """,
+            "`token` has no keys of the issuer"),
+        BrokenFile(
+            enrolling: "keys in two places",
+            "keys: [login.pem, login-next.pem]",
+            "keys: [login.pem]\n    jwks_uri: ▶https://login.example.org/keys",
+            "`keys` already says where the keys are"),
+        BrokenFile(
+            enrolling: "a JWK Set beside discovery",
+            "keys: [login.pem, login-next.pem]",
+            "jwks_uri: https://login.example.org/keys\n    discovery: ▶true",
+            "`jwks_uri` already says where the keys are"),
+        BrokenFile(
+            enrolling: "fetches of keys in files",
+            "keys: [login.pem, login-next.pem]",
+            "keys: [login.pem]\n    interval: ▶10s",
+            "`interval` has no effect beside `keys`, which are not fetched"),
+        BrokenFile(
+            enrolling: "keys that would be fetched unencrypted",
+            "keys: [login.pem, login-next.pem]",
+            "jwks_uri: ▶http://login.example.org/keys",
+            "`http://login.example.org/keys` would be called unencrypted",
+            suggestion: "https://login.example.org/keys"),
+        BrokenFile(
+            enrolling: "keys that are stale before the next fetch",
+            "keys: [login.pem, login-next.pem]",
+            "discovery: true\n    interval: 1h\n    stale_after: ▶1h",
+            "the keys would be stale before the next fetch: `stale_after` (1h) is not longer than `interval` (1h)"),
+        BrokenFile(
             enrolling: "an issuer without keys",
             "keys: [login.pem, login-next.pem]",
             "keys: ▶[]",

@@ -25,7 +25,7 @@ struct EnrolmentConfigurationTests {
         }
         #expect(token.issuer.text == "https://login.example.org/")
         #expect(token.audience.text == "https://enrol.example.org")
-        #expect(token.keysPaths == ["conf/login.pem", "conf/login-next.pem"])
+        #expect(token.keys == .files(["conf/login.pem", "conf/login-next.pem"]))
         #expect(enrolment.contentLimit == 48 << 10)
         #expect(enrolment.requestsPerMinute == 6)
         #expect(enrolment.connections == 10 && enrolment.connectionsPerAddress == 2)

@@ -55,29 +55,37 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         /// The state of receipt refreshes. Nil if there are none.
         public let receipts: Receipts?
         /// The state of Android's status list. Nil if no app demands it.
-        public let statusList: StatusList?
+        public let statusList: FetchedContent?
 
-        public init(listener: String, admission: String, receipts: Receipts? = nil, statusList: StatusList? = nil) {
+        /// The state of the keys of admission tokens. Nil if none are fetched.
+        public let issuerKeys: FetchedContent?
+
+        public init(
+            listener: String, admission: String, receipts: Receipts? = nil, statusList: FetchedContent? = nil,
+            issuerKeys: FetchedContent? = nil
+        ) {
             self.listener = listener
             self.admission = admission
             self.receipts = receipts
             self.statusList = statusList
+            self.issuerKeys = issuerKeys
         }
 
         private enum CodingKeys: String, CodingKey {
             case listener, admission, receipts
             case statusList = "status_list"
+            case issuerKeys = "issuer_keys"
         }
     }
 
-    /// The state of the list of revoked attestation keys.
-    public struct StatusList: Codable, Equatable, Sendable {
-        /// The URL or the path of the list.
+    /// The state of the list of revoked attestation keys, or of the keys of admission tokens.
+    public struct FetchedContent: Codable, Equatable, Sendable {
+        /// The URL or the path.
         public let source: String
-        /// `current`, `missing` or `stale`. Android phones can enrol only with a current list.
+        /// `current`, `missing` or `stale`. Phones that need the content can enrol only with a current one.
         public let state: String
         public let entries: Int
-        /// The number of seconds since the list was confirmed. Nil if there is none.
+        /// The number of seconds since the source confirmed the content. Nil if there is none.
         public let ageSeconds: Int64?
         /// The reason why the last fetch had no effect. Nil if it succeeded.
         public let failure: String?

@@ -89,6 +89,7 @@ extension EnrolmentFault {
             .tokenExpiry, .tokenSignature:
             .invalidRequest
         case .admission(.checkFailed): .server
+        case .admission(.keysUnavailable), .admission(.keyNotFetched): .temporarilyUnavailable
         case .admission: .invalidRequest
         case .attestation(let fault): fault.enrolmentError
         case .keyAttestation(let fault): fault.enrolmentError
@@ -114,6 +115,8 @@ extension EnrolmentFault {
         case .approvalPending: 60
         case .storeUnavailable: 5
         case .keyAttestation(.statusListMissing): KeyStatus.retryAfter
+        case .admission(.keysUnavailable): IssuerKeys.retryAfter
+        case .admission(.keyNotFetched): IssuerKeys.retryAfterFetch
         default: nil
         }
     }

@@ -21,18 +21,11 @@ enum StatusListAnswer: Equatable {
     ///
     /// - Parameter kept: The list that the new one would replace. If it is nil, the request had no conditions.
     init(_ result: Result<OutboundAnswer, OutboundFailure>, kept: AttestationStatusList?) {
-        switch result {
-        case .failure(.contentTooLarge(status: 200)): self = .refused(RejectedStatusList.tooLong.reason)
-        case .failure(let failure): self = .failed(failure.reason, retryAfter: nil)
-        case .success(let answer):
-            switch answer.status {
-            case 200: self.init(answer.content, answer.validators, answer.maxAge, kept: kept)
-            case 304 where kept != nil: self = .unchanged(maxAge: answer.maxAge)
-            case 429: self = .failed("throttled: status 429", retryAfter: answer.retryAfter)
-            case 500...599: self = .failed("server_error: status \(answer.status)", retryAfter: answer.retryAfter)
-            // Redirects are among them and are not followed.
-            default: self = .failed("unexpected_status: \(answer.status)", retryAfter: nil)
-            }
+        switch FetchAnswer(result, isConditional: kept != nil) {
+        case .content(let answer): self.init(answer.content, answer.validators, answer.maxAge, kept: kept)
+        case .unchanged(let maxAge): self = .unchanged(maxAge: maxAge)
+        case .tooLong: self = .refused(RejectedStatusList.tooLong.reason)
+        case .failed(let reason, let retryAfter): self = .failed(reason, retryAfter: retryAfter)
         }
     }
 
@@ -49,7 +42,7 @@ enum StatusListAnswer: Equatable {
     }
 
     /// What the schedule has to know of it.
-    var outcome: StatusListSchedule.Outcome {
+    var outcome: FetchSchedule.Outcome {
         switch self {
         case .list(_, _, _, let maxAge), .unchanged(let maxAge): .confirmed(maxAge: maxAge)
         case .refused: .failed(retryAfter: nil)

@@ -4,7 +4,7 @@ internal import EventLoop
 internal import Upstream
 
 /// The refresher of the status list. It fetches the list, or reads its file, and keeps it for requests and the next
-/// start. `StatusListSchedule` decides when, `StatusListAnswer` what is taken.
+/// start. `FetchSchedule` decides when, `StatusListAnswer` what is taken.
 ///
 /// It belongs to one generation. The list itself belongs to all generations with the same source.
 final class StatusListRefresher {
@@ -20,7 +20,7 @@ final class StatusListRefresher {
     private let context: EnrolmentContext
     /// The connections to the service. Nil for a file.
     private let services: OutboundServices?
-    private var schedule: StatusListSchedule
+    private var schedule: FetchSchedule
     private let review: EnrolledKeyReview
     private var state = State.stopped
     /// The mark of the file when it was last read.
@@ -35,12 +35,12 @@ final class StatusListRefresher {
         self.settings = settings
         self.context = context
         review = EnrolledKeyReview(context) { rules.label(of: $0.device.identity.hardwareKey) }
-        schedule = StatusListSchedule(
-            StatusListSchedule.Rules(
+        schedule = FetchSchedule(
+            FetchSchedule.Rules(
                 interval: settings.interval, retry: settings.retry, staleAfter: settings.staleAfter))
         switch settings.source {
         case .file: services = nil
-        case .service(let service):
+        case .service(let service, _):
             let notify = context.notify
             do throws(CryptographyError) {
                 services = try OutboundServices(
@@ -118,7 +118,7 @@ final class StatusListRefresher {
         let isDue = schedule.due <= context.loop.now
         switch settings.source {
         case .file(let path): if isDue || StatusListFile.mark(of: path) != mark { readFile() }
-        case .service(let service): if isDue { fetch(service, ticker) }
+        case .service(let service, _): if isDue { fetch(service, ticker) }
         }
     }
 
@@ -147,7 +147,7 @@ final class StatusListRefresher {
 
     // MARK: - Service
 
-    private func fetch(_ service: StatusListSettings.Service, _ ticker: LoopTimer) {
+    private func fetch(_ service: FetchedService, _ ticker: LoopTimer) {
         guard let services else { return }
         let request = OutboundRequest(
             get: service.path, host: service.host,
@@ -165,16 +165,16 @@ final class StatusListRefresher {
         call.start(timeout: service.timeout)
     }
 
-    private func conclude(_ answer: StatusListAnswer, _ service: StatusListSettings.Service) {
+    private func conclude(_ answer: StatusListAnswer, _ service: FetchedService) {
         switch answer {
         case .list(let list, let text, let validators, _):
             keep(list, text, validators, at: now)
-            save(to: service.copyPath)
+            save()
         case .unchanged:
             context.shared.keyStatus.kept?.confirmedAt = now
             report(.unchanged)
             compareEnrolled(isConfirmed: true)
-            save(to: service.copyPath)
+            save()
         case .refused(let reason): report(.refused, because: "\(service.host): \(reason)")
         case .failed(let reason, _): report(.failed, because: "\(service.host): \(reason)")
         }
@@ -183,11 +183,11 @@ final class StatusListRefresher {
     }
 
     private func loadCopy() -> KeyStatusRecord.Kept? {
-        guard case .service(let service) = settings.source else { return nil }
+        guard case .service(let service, let path) = settings.source else { return nil }
         do throws(StatusListFile.Fault) {
             // A copy of another service is no failure: the URL was changed.
-            guard let copy = StatusListCopy(try StatusListFile.read(service.copyPath).bytes) else {
-                notify(.warning, because: "\(service.copyPath) is not a copy of a list: it is not used")
+            guard let copy = StatusListCopy(try StatusListFile.read(path).bytes) else {
+                notify(.warning, because: "\(path) is not a copy of a list: it is not used")
                 return nil
             }
             guard copy.source == service.url else { return nil }
@@ -195,18 +195,18 @@ final class StatusListRefresher {
             case .list(let list, let text, _, _):
                 return KeyStatusRecord.Kept(
                     list: list, confirmedAt: copy.confirmedAt, validators: copy.validators, text: text)
-            case .refused(let reason): notify(.warning, because: "\(service.copyPath) is not used: \(reason)")
+            case .refused(let reason): notify(.warning, because: "\(path) is not used: \(reason)")
             case .unchanged, .failed: break
             }
         } catch {
-            if !error.isMissing { notify(.warning, because: "\(service.copyPath) cannot be read: \(error.reason)") }
+            if !error.isMissing { notify(.warning, because: "\(path) cannot be read: \(error.reason)") }
         }
         return nil
     }
 
     /// Keeps the list for the next start. Without it, phones could not enrol then until the service answers.
-    private func save(to path: String) {
-        guard let kept else { return }
+    private func save() {
+        guard let kept, let path = settings.copyPath else { return }
         let copy = StatusListCopy(
             source: settings.source.name, confirmedAt: kept.confirmedAt, validators: kept.validators, text: kept.text)
         do throws(StatusListFile.Fault) { try StatusListFile.replace(path, with: copy.bytes) } catch {

@@ -89,8 +89,9 @@ final class EnrolmentHandler {
         var subject = EnrolmentSubject()
         let shown: EnrolmentRules.ShownBinding
         do throws(EnrolmentFault) {
-            shown = try rules.binding(content, now: WallClock.seconds, &subject)
+            shown = try rules.binding(content, shared.issuerKeys, now: WallClock.seconds, &subject)
         } catch {
+            if error == .admission(.keyNotFetched) { shared.issuerKeys.isWanted = true }
             return refuse(.keyBinding, subject, error, reply)
         }
         registryRequests.perform(.show(DeviceSelector(shown.binding.hardwareKey))) { [self, subject] result in

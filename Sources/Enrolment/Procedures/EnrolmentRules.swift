@@ -41,7 +41,7 @@ struct EnrolmentRules {
     ) throws -> AdmissionTokenVerifier? {
         guard case .token(let issuer) = settings.admission else { return nil }
         return try AdmissionTokenVerifier(
-            issuer: issuer.issuer, points: issuer.points, audience: issuer.audience, longestLife: issuer.longestLife,
+            issuer: issuer.issuer, keys: issuer.keys, audience: issuer.audience, longestLife: issuer.longestLife,
             pseudonymKey: try AuthenticationKey(settings.secrets.subjects.span, library), library)
     }
 
@@ -124,10 +124,13 @@ extension EnrolmentRules {
         let epoch: RandomID
     }
 
+    /// - Parameters:
+    ///   - issuerKeys: The keys of admission tokens that were fetched.
+    ///   - now: The time in seconds since 1970.
     func binding(
-        _ content: [UInt8], now: Int64, _ subject: inout EnrolmentSubject
+        _ content: [UInt8], _ issuerKeys: IssuerKeyRecord, now: Int64, _ subject: inout EnrolmentSubject
     ) throws(EnrolmentFault) -> ShownBinding {
-        let binding = try bindings.verify(content, now: now)
+        let binding = try bindings.verify(content, issuerKeys, now: now)
         if case .keyID(let keyID) = binding.hardwareKey { subject.device = label(of: keyID) }
         return ShownBinding(
             binding: binding, nonce: try nonces.singleUse(of: binding.nonce, now: now), epoch: nonces.epoch)

@@ -110,8 +110,11 @@ public struct KeyBindingVerifier {
     ///
     /// - Parameters:
     ///   - content: The content of `POST /key-binding`.
+    ///   - issuerKeys: The keys of admission tokens that were fetched.
     ///   - now: The time in seconds since 1970.
-    public func verify(_ content: [UInt8], now: Int64) throws(EnrolmentFault) -> KeyBinding {
+    public func verify(
+        _ content: [UInt8], _ issuerKeys: IssuerKeyRecord = IssuerKeyRecord(), now: Int64
+    ) throws(EnrolmentFault) -> KeyBinding {
         let token = try ReceivedKeyBindingToken(content)
         try checkAdmissionMember(token)
         try checkHeader(token)
@@ -127,7 +130,7 @@ public struct KeyBindingVerifier {
             nonce: token.nonce, hardwareKey: token.hardwareKey, tag: token.tag, point: token.key.point,
             keyID: try library.keyID(of: token.key.point), thumbprint: thumbprint, proof: token.proof,
             playIntegrityToken: token.playIntegrityToken,
-            admission: try admission(token, thumbprint, now))
+            admission: try admission(token, thumbprint, issuerKeys, now))
     }
 
     /// Checks the admission token. Without a configured issuer a token is refused, because the app must not believe
@@ -169,11 +172,11 @@ public struct KeyBindingVerifier {
     }
 
     private func admission(
-        _ token: ReceivedKeyBindingToken, _ thumbprint: String, _ now: Int64
+        _ token: ReceivedKeyBindingToken, _ thumbprint: String, _ issuerKeys: IssuerKeyRecord, _ now: Int64
     ) throws(EnrolmentFault) -> Admission? {
         guard let admission, let text = token.admissionToken else { return nil }
         do throws(AdmissionFault) {
-            return try admission.verify(text, keyThumbprint: thumbprint, now: now)
+            return try admission.verify(text, keyThumbprint: thumbprint, issuerKeys, now: now)
         } catch {
             throw .admission(error)
         }

@@ -20,6 +20,8 @@ final class EnrolmentGeneration {
     private let receipts: ReceiptRefresher?
     /// The refresher of the status list. Nil if no app demands it.
     private let statusList: StatusListRefresher?
+    /// The refresher of the keys of admission tokens. Nil if they are in files, or none are needed.
+    private let issuerKeys: IssuerKeyRefresher?
     private let expiry: ExpiryFigures
 
     /// Creates a generation.
@@ -49,6 +51,9 @@ final class EnrolmentGeneration {
         var listRefresher: StatusListRefresher?
         if let list = settings.statusList { listRefresher = try StatusListRefresher(list, rules, context) }
         statusList = listRefresher
+        var keyRefresher: IssuerKeyRefresher?
+        if let keys = settings.fetchedKeys { keyRefresher = try IssuerKeyRefresher(keys, context) }
+        issuerKeys = keyRefresher
         expiry = ExpiryFigures(context)
         acceptor = Acceptor(
             loop: loop, settings: settings.server, pool: context.pool, application: application)
@@ -98,6 +103,7 @@ final class EnrolmentGeneration {
         expiry.begin()
         receipts?.begin()
         if let statusList { statusList.begin() } else { shared.dropStatusList() }
+        if let issuerKeys { issuerKeys.begin() } else { shared.dropIssuerKeys() }
     }
 
     /// Duplicates the descriptor of a listening socket.
@@ -131,6 +137,7 @@ final class EnrolmentGeneration {
         expiry.stop()
         receipts?.stop()
         statusList?.stop()
+        issuerKeys?.stop()
     }
 
     /// Cancels the timer and reports the end. The timer would otherwise keep contexts, pools and keys alive until it

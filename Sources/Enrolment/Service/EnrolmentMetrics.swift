@@ -19,6 +19,8 @@ public struct EnrolmentMetrics: Sendable {
     var receipts: ReceiptMetrics?
     /// The counts of the status list. Nil if nothing demands it.
     var statusList: StatusListMetrics?
+    /// The counts of the keys of admission tokens. Nil if none are fetched.
+    var issuerKeys: IssuerKeyMetrics?
 
     init() {
         let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
@@ -79,6 +81,6 @@ public struct EnrolmentMetrics: Sendable {
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that closed before the end of the TLS handshake.",
                 handshakesFailed),
-        ] + (receipts?.families ?? []) + (statusList?.families ?? [])
+        ] + (receipts?.families ?? []) + (statusList?.families ?? []) + (issuerKeys?.families ?? [])
     }
 }

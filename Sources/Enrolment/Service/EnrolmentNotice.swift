@@ -5,12 +5,14 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
     public enum Subject: String, Sendable {
         case receipts
         case statusList = "status list"
+        case issuerKeys = "issuer keys"
 
         /// The name of the event in the log.
         fileprivate var event: String {
             switch self {
             case .receipts: "receipts"
             case .statusList: "status_list"
+            case .issuerKeys: "issuer_keys"
             }
         }
     }

@@ -122,4 +122,6 @@ public final class EnrolmentService: Sendable {
 
     /// The state of the status list. Nil if nothing demands it. May be read by any thread.
     public var statusList: StatusListMetrics? { counts.current.statusList }
+    /// The state of the keys of admission tokens. Nil if none are fetched.
+    public var issuerKeys: IssuerKeyMetrics? { counts.current.issuerKeys }
 }

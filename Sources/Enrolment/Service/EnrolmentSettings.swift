@@ -116,21 +116,27 @@ public struct EnrolmentSettings: Sendable {
     }
 
     public struct TokenIssuer: Sendable {
+        /// The issuer's public keys.
+        public enum Keys: Sendable {
+            /// Keys on P-256: 1 to 8 uncompressed points of 65 bytes.
+            case listed([[UInt8]])
+            case fetched(IssuerKeySettings)
+        }
+
         /// The required `iss`, compared byte by byte.
         public var issuer: String
         /// The required `aud`.
         public var audience: ProviderURL
-        /// The issuer's public keys: 1 to 8 uncompressed points of 65 bytes.
-        public var points: [[UInt8]]
+        public var keys: Keys
         /// The maximum time until `exp`, in seconds.
         public var longestLife: Int64
 
         public init(
-            issuer: String, audience: ProviderURL, points: [[UInt8]], longestLife: Int64 = SingleUse.longestTokenLife
+            issuer: String, audience: ProviderURL, keys: Keys, longestLife: Int64 = SingleUse.longestTokenLife
         ) {
             self.issuer = issuer
             self.audience = audience
-            self.points = points
+            self.keys = keys
             self.longestLife = longestLife
         }
     }
@@ -163,6 +169,11 @@ public struct EnrolmentSettings: Sendable {
     public var receipts: ReceiptSettings?
     /// The settings of the status list of Android's attestation keys. Nil if no app demands it.
     public var statusList: StatusListSettings?
+    /// The settings of the keys of admission tokens that are fetched. Nil if none are.
+    public var fetchedKeys: IssuerKeySettings? {
+        guard case .token(let issuer) = admission, case .fetched(let keys) = issuer.keys else { return nil }
+        return keys
+    }
     /// The lifetime of issued certificates in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// The number of seconds for which a replaced key stays valid.

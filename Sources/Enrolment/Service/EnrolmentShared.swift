@@ -25,6 +25,8 @@ final class EnrolmentShared {
     var receiptPause: (reason: RefreshSchedule.Pause, until: Instant)?
     /// The status list of Android's attestation keys. Nothing demands it until a generation has such apps.
     var keyStatus = KeyStatusRecord()
+    /// The keys of admission tokens that were fetched.
+    var issuerKeys = IssuerKeyRecord()
     private let counts: EnrolmentCounts
 
     init(_ counts: EnrolmentCounts) {
@@ -37,6 +39,12 @@ final class EnrolmentShared {
     func dropStatusList() {
         keyStatus = KeyStatusRecord()
         count { $0.statusList = nil }
+    }
+
+    /// Forgets the keys of admission tokens when none are fetched any more.
+    func dropIssuerKeys() {
+        issuerKeys = IssuerKeyRecord()
+        count { $0.issuerKeys = nil }
     }
 }
 

@@ -97,7 +97,7 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
         case (.token?, false):
             reading.refuse(
                 _admissionName.place, "`admission: token` needs the issuer of the tokens",
-                expected: "`token`, with `issuer` and `keys`")
+                expected: "`token`, with `issuer` and where its keys are")
             return false
         case (.open?, true), (.approval?, true):
             reading.refuse(

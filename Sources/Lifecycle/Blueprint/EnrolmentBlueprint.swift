@@ -26,22 +26,25 @@ struct EnrolmentBlueprint: Sendable {
     /// The listener's OCSP response; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
     var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
-    /// The servers for receipts and the status list that are configured by name.
+    /// The servers for receipts, the status list and the keys of admission tokens that are configured by name.
     var calledServers: Set<NamedServer> {
+        let services = [settings.statusList?.service, settings.fetchedKeys?.service].compactMap(\.self).map(\.upstream)
         let receipts = (settings.receipts?.services ?? []).map(\.upstream)
-        return Set(
-            (receipts + [settings.statusList?.service?.upstream]).compactMap(\.self).flatMap(\.servers).compactMap(
-                \.resolved))
+        return Set((receipts + services).flatMap(\.servers).compactMap(\.resolved))
     }
     /// The file that keeps the status list; nil if none is kept.
-    var statusListCopyPath: String? { settings.statusList?.service?.copyPath }
+    var statusListCopyPath: String? { settings.statusList?.copyPath }
     /// The settings with zeros for secrets, for checks.
     private var settings: EnrolmentSettings
 
     /// The maximum of phone connections.
     var connections: Int { settings.server.connections }
     /// The calls to other services that may be in flight.
-    var calls: Int { (settings.receipts?.concurrency ?? 0) + (settings.statusList?.service == nil ? 0 : 1) }
+    var calls: Int {
+        // The metadata of an issuer may name another host, and the connection to the first is kept for a while.
+        (settings.receipts?.concurrency ?? 0) + (settings.statusList?.service == nil ? 0 : 1)
+            + (settings.fetchedKeys == nil ? 0 : 2)
+    }
 
     mutating func setDescriptorCeiling(_ ceiling: Int32) { settings.server.descriptorCeiling = ceiling }
 
@@ -74,7 +77,9 @@ struct EnrolmentBlueprint: Sendable {
                 policy: TLSPolicy(enrolment.tls.policy),
                 protocols: enrolment.protocols.map(ApplicationProtocol.init),
                 staple: try StapledResponse.read(enrolment.tls, for: chain))
-            let (admission, word) = try Self.admission(enrolment.admission, library)
+            var doubts: [StartupWarning] = []
+            let (admission, word) = try Self.admission(
+                enrolment.admission, configuration, library, warnings: &doubts)
             self.admission = word
             let files = AuthorityFiles(enrolment.authority)
             let authority = try files.read()
@@ -99,7 +104,6 @@ struct EnrolmentBlueprint: Sendable {
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-            var doubts: [StartupWarning] = []
             if let receipts = enrolment.receipts {
                 settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
             }
@@ -137,7 +141,8 @@ struct EnrolmentBlueprint: Sendable {
     }
 
     private static func admission(
-        _ admission: AdmissionConfiguration, _ library: LibraryContext
+        _ admission: AdmissionConfiguration, _ configuration: Configuration, _ library: LibraryContext,
+        warnings: inout [StartupWarning]
     ) throws -> (EnrolmentSettings.Admission, String) {
         switch admission {
         case .open: return (.open, "open")
@@ -146,19 +151,36 @@ struct EnrolmentBlueprint: Sendable {
             guard let audience = ProviderURL(token.audience.text) else {
                 throw StartupError("token: audience: \(token.audience.text) cannot be compared")
             }
-            let points = try token.keysPaths.map { path in
-                let key: PublicKey
-                do { key = try PublicKey(pem: try FileContents.read(path), library) } catch {
-                    throw StartupError(in: "token: \(path)", error, of: .file(path))
-                }
-                guard key.isP256, let point = key.uncompressedPoint else {
-                    throw StartupError("token: \(path): the key is not on P-256", of: .file(path))
-                }
-                return point
-            }
             let issuer = EnrolmentSettings.TokenIssuer(
-                issuer: token.issuer.text, audience: audience, points: points)
+                issuer: token.issuer.text, audience: audience,
+                keys: try keys(of: token, configuration, library, warnings: &warnings))
             return (.token(issuer), "token")
+        }
+    }
+
+    /// Reads the keys in files, or returns how they are fetched.
+    private static func keys(
+        of token: AdmissionTokenConfiguration, _ configuration: Configuration, _ library: LibraryContext,
+        warnings: inout [StartupWarning]
+    ) throws -> EnrolmentSettings.TokenIssuer.Keys {
+        switch token.keys {
+        case .files(let paths):
+            return .listed(
+                try paths.map { path in
+                    let key: PublicKey
+                    do { key = try PublicKey(pem: try FileContents.read(path), library) } catch {
+                        throw StartupError(in: "token: \(path)", error, of: .file(path))
+                    }
+                    guard key.isP256, let point = key.uncompressedPoint else {
+                        throw StartupError("token: \(path): the key is not on P-256", of: .file(path))
+                    }
+                    return point
+                })
+        case .url(let url):
+            return .fetched(try IssuerKeySettings(token, at: url, configuration, warnings: &warnings))
+        case .discovery(let url):
+            return .fetched(
+                try IssuerKeySettings(token, of: token.issuer.text, at: url, configuration, warnings: &warnings))
         }
     }
 

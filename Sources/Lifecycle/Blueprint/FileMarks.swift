@@ -112,7 +112,9 @@ extension EnrolmentConfiguration {
     fileprivate var files: [String] {
         var files = tls.files + [authority.certificatePath, authority.keyPath]
         if case .file(let path) = authority.passphrase { files.append(path) }
-        if case .token(let token) = admission { files += token.keysPaths }
+        if case .token(let token) = admission {
+            if case .files(let paths) = token.keys { files += paths } else { files.append(token.authoritiesPath) }
+        }
         if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
         return files
     }

@@ -2,7 +2,6 @@ internal import Attestation
 internal import Enrolment
 internal import EventLoop
 internal import GatewayConfiguration
-internal import Upstream
 
 extension StatusListSettings {
     /// Reads the files. A file with the list is read once to report faults now; it is read again while serving.
@@ -22,7 +21,10 @@ extension StatusListSettings {
                 warnings.append(StartupWarning("status_list: \(path): \(fault)", of: .file(path)))
             }
         } else {
-            source = .service(try Service(list, configuration, warnings: &warnings))
+            let service = try FetchedService(
+                list.url, path: list.url.path, authorities: list.authoritiesPath, timeout: list.timeout,
+                of: "status_list", configuration, warnings: &warnings)
+            source = .service(service, copyPath: list.copyPath)
         }
         self.init(
             source: source, environments: environments, interval: list.interval.components.seconds,
@@ -34,23 +36,6 @@ extension StatusListSettings {
         let content: [UInt8]
         do throws(FileContents.Failure) { content = try FileContents.read(path) } catch { return error.reason }
         return StatusListFile.fault(in: content).map { "\($0), so no Android phone can enrol" }
-    }
-}
-
-extension StatusListSettings.Service {
-    fileprivate init(
-        _ list: StatusListConfiguration, _ configuration: Configuration, warnings: inout [StartupWarning]
-    ) throws(StartupError) {
-        let tls =
-            list.url.isEncrypted ? try OutboundService.tls(list.authoritiesPath, of: "status_list", &warnings) : nil
-        let upstream = try OutboundService.upstream(
-            list.url, tls, of: "status_list", connections: 1, timeout: TimeSpan(list.timeout))
-        let forbidden = try ForbiddenAddresses(configuration)
-        try UpstreamSettings.check([upstream], against: forbidden)
-        self.init(
-            url: list.url.text, host: list.url.authority, path: list.url.path, upstream: upstream,
-            resolver: try ResolverSettings(configuration.resolver), forbidden: forbidden,
-            timeout: TimeSpan(list.timeout), copyPath: list.copyPath)
     }
 }
 

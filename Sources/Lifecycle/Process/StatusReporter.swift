@@ -217,7 +217,8 @@ final class StatusReporter {
                 StatusDocument.Enrolment(
                     listener: $0.name, admission: $0.admission,
                     receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init),
-                    statusList: threads.enrolment?.statusList.map(StatusDocument.StatusList.init))
+                    statusList: threads.enrolment?.statusList.map(StatusDocument.FetchedContent.init),
+                    issuerKeys: threads.enrolment?.issuerKeys.map(StatusDocument.FetchedContent.init))
             },
             upstreams: upstreams.map { upstream in
                 let settings = blueprint.upstreams.first { $0.name == upstream.name }
@@ -313,10 +314,16 @@ extension StatusDocument.Protocols {
     }
 }
 
-extension StatusDocument.StatusList {
+extension StatusDocument.FetchedContent {
     fileprivate init(_ metrics: StatusListMetrics) {
         self.init(
             source: metrics.source, state: metrics.state.rawValue, entries: metrics.entries, ageSeconds: metrics.age,
+            failure: metrics.failure)
+    }
+
+    fileprivate init(_ metrics: IssuerKeyMetrics) {
+        self.init(
+            source: metrics.source, state: metrics.state.rawValue, entries: metrics.keys, ageSeconds: metrics.age,
             failure: metrics.failure)
     }
 }

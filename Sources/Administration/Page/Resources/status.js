@@ -77,6 +77,13 @@ function statusList(list) {
   return list.failure ? mark("warn", `${text}; ${list.failure}`) : mark("good", text)
 }
 
+function issuerKeys(keys) {
+  if (!keys) return null
+  if (keys.state !== "current") return mark("bad", `${keys.state}: no admission token is accepted`)
+  const text = `${count(keys.entries)} of ${keys.source}, confirmed ${count(keys.age_seconds)} s ago`
+  return keys.failure ? mark("warn", `${text}; ${keys.failure}`) : mark("good", text)
+}
+
 function configuration(status) {
   const last = status.last_reload
   const workers = status.workers.filter(worker => !worker.up)
@@ -90,6 +97,7 @@ function configuration(status) {
     ["Listeners", status.listeners.join(", ")],
     ["Enrolment", status.enrolment && `${status.enrolment.listener}, admission: ${status.enrolment.admission}`],
     ["Status list", statusList(status.enrolment?.status_list)],
+    ["Issuer keys", issuerKeys(status.enrolment?.issuer_keys)],
     ["Apps", status.apps.map(app => `${app.id} (${app.environment})`).join(", ")],
     ["Registry", status.registry && (status.registry.available
       ? mark("good", `available, ${count(status.registry.counters_waiting)} counters wait`) : mark("bad", `not available since ${status.registry.unavailable_since}: ${status.registry.reason}`))],

@@ -1,22 +1,22 @@
 internal import EventLoop
 
-/// The schedule of fetches of the status list. It is a value whose caller passes the time.
-struct StatusListSchedule {
+/// The schedule of fetches of content that is kept, such as the status list. It is a value whose caller passes the time.
+struct FetchSchedule {
     struct Rules: Equatable {
         /// The number of seconds between two fetches.
         var interval: Int64
         /// The number of seconds from a failure to the next attempt, doubled with each.
         var retry: Int64
-        /// The maximum age of the list in seconds.
+        /// The maximum age of the content in seconds.
         var staleAfter: Int64
     }
 
     enum Outcome: Equatable {
-        /// The source has confirmed the list or sent a new one.
+        /// The source has confirmed the content or sent a new one.
         ///
         /// - maxAge: `max-age` of its Cache-Control.
         case confirmed(maxAge: Int64?)
-        /// There is no answer, or a list that is not taken.
+        /// There is no answer, or content that is not taken.
         ///
         /// - retryAfter: The value of its Retry-After in seconds.
         case failed(retryAfter: Int64?)
@@ -37,9 +37,9 @@ struct StatusListSchedule {
         self.generator = generator
     }
 
-    /// Schedules the first fetch. A list that was confirmed lately is not fetched at each start.
+    /// Schedules the first fetch. Content that was confirmed lately is not fetched at each start.
     ///
-    /// - Parameter age: The number of seconds since the list was confirmed. Nil if there is none.
+    /// - Parameter age: The number of seconds since the content was confirmed. Nil if there is none.
     mutating func begin(age: Int64?, at now: Instant) {
         failures = 0
         due = now + .seconds(age.map { max(0, rules.interval - $0) } ?? 0)
@@ -61,12 +61,15 @@ struct StatusListSchedule {
         }
     }
 
+    /// Schedules a fetch now, before it is due.
+    mutating func hurry(at now: Instant) { due = min(due, now) }
+
     /// Returns the number of seconds to the next fetch: what Cache-Control says, within limits around the interval. A
     /// lifetime that has no effect on freshness (0) is no statement.
     private func span(_ maxAge: Int64?) -> Int64 {
         guard let maxAge, maxAge > 0 else { return rules.interval }
         let shortest = max(1, rules.interval / Self.stretch)
-        // Three failures in a row must not make the list stale.
+        // Three failures in a row must not make the content stale.
         let longest = max(rules.interval, min(rules.interval * Self.stretch, rules.staleAfter / Self.stretch))
         return min(max(maxAge, shortest), longest)
     }
