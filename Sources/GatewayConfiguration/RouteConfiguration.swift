@@ -76,6 +76,11 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     @Setting(
         .rate, unit: "requests of all clients", isIndependent: true, "The maximum rate of requests to the upstream.")
     public var rate: RateConfiguration?
+    /// Only where a device is required.
+    @Setting(
+        .distinct(.choice, minimum: 0), default: "[]",
+        "What the service learns of the device beyond its pseudonym.")
+    public var identity: [Identity]
     /// Only silences the warning about these pairs of routes.
     @Setting(
         .distinct(
@@ -117,7 +122,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     func hasEffect(_ key: String, at place: Place, _ reading: Reading) -> Bool {
         let least: Requirement
         switch key {
-        case "apps", "enforce": least = .device
+        case "apps", "enforce", "identity": least = .device
         case "components", "body": least = .requestProof
         default: return true
         }
@@ -180,6 +185,14 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         case semicolon
         /// `%2F`, which some services take for a separator.
         case encodedSlash = "encoded-slash"
+    }
+
+    /// A field about the device that the service receives.
+    public enum Identity: String, CaseIterable, Sendable {
+        /// `Attest-Subject`, the pseudonym of the person.
+        case subject
+        /// `Attest-Posture`, the facts that are known of the device.
+        case posture
     }
 
     /// The treatment of a request for a WebSocket.

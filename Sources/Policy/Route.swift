@@ -33,13 +33,15 @@ public struct Route: Sendable {
     public let unusualNames: [[UInt8]]
     /// The forms of targets that requests may have beyond the strict spelling.
     public let targetForms: TargetForms
+    /// What the service learns of the device beyond its pseudonym.
+    public let identity: IdentityFields
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         enforcedPercent: Int = 100, policy: Int? = nil, apps: AppSet = .none, components: [String] = [], upstream: Int,
         contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
-        unusualNames: [String] = [], targetForms: TargetForms = []
+        unusualNames: [String] = [], targetForms: TargetForms = [], identity: IdentityFields = []
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -57,6 +59,7 @@ public struct Route: Sendable {
         self.webSocket = webSocket
         self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
         self.targetForms = targetForms
+        self.identity = identity
     }
 
     /// Whether the requirement is not enforced on every device.
@@ -81,6 +84,20 @@ public struct Route: Sendable {
         guard path.count >= prefix.count, path.extracting(first: prefix.count).equals(prefix.span) else { return false }
         return path.count == prefix.count || path[prefix.count] == UInt8(ascii: "/")
     }
+}
+
+/// The fields about a device that a route sends to its service beyond those that all services receive.
+public struct IdentityFields: OptionSet, Sendable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    /// `Attest-Subject`: the pseudonym of the person.
+    public static let subject = IdentityFields(rawValue: 1)
+    /// `Attest-Posture`: the facts that are known of the device.
+    public static let posture = IdentityFields(rawValue: 2)
 }
 
 /// The requirement for forwarding a request. Each level includes the one before.

@@ -41,6 +41,13 @@ extension BrokenFile {
             "enforcement where a certificate is enough", "require: certificate",
             "require: certificate\n    enforce: ▶observe", "`enforce` has no effect with `require: certificate`"),
         BrokenFile(
+            "a person where a certificate is enough", "require: certificate",
+            "require: certificate\n    identity: ▶[subject]", "`identity` has no effect with `require: certificate`"),
+        BrokenFile(
+            attested: "an identity that does not exist", "require: request-proof",
+            "require: request-proof\n    identity: [▶subjects]", "`subjects` is not a known value",
+            suggestion: "subject"),
+        BrokenFile(
             "a host in capitals",
             "host: localhost",
             "host: ▶Localhost",

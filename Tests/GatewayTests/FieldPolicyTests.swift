@@ -13,7 +13,8 @@ struct FieldPolicyTests {
     @Test(
         "identity fields are removed in every spelling of their case",
         arguments: [
-            "Client-Cert", "client-cert-chain", "CLIENT-CERT", "Attest-Device", "attest-anything", "X-Forwarded-For",
+            "Client-Cert", "client-cert-chain", "CLIENT-CERT", "Attest-Device", "attest-anything", "Attest-Subject",
+            "Attest-Posture", "X-Forwarded-For",
             "x-forwarded-client-cert", "Forwarded", "X-Real-IP", "X-Client-Cert", "X-Client-Certificate-Subject",
             "X-SSL-Client-Verify", "SSL-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Device-Token", "ZETA-User-Info",
             "X-Internal-User", "x-internal-USER", "X-Forwarded", "True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP",

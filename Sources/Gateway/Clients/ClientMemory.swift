@@ -33,6 +33,8 @@ final class ClientMemory {
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// The pseudonym of that device for the last upstream.
     var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
+    /// What the last route with `identity` states of that device.
+    var statement: DeviceStatement?
 
     init(_ identity: ClientIdentity?, at origin: ClientOrigin) {
         self.identity = identity

@@ -278,9 +278,7 @@ extension ForwardingExchange {
         let hasOnlyProof = request.decision.requiresProof && request.decision.proof?.hasCompany == false
         let key = request.decision.webSocketKey
         let fields: DeviceFields?
-        do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
-            return deny(.internalError, error.description)
-        }
+        do throws(Refusal) { fields = try deviceFields(of: route, for: upstream) } catch { return deny(error) }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
             client: clientFields(for: upstream), trace: request.trace, device: fields, verdict: verdict(route),
@@ -341,7 +339,7 @@ extension ForwardingExchange {
     }
 
     /// Returns the fields about the device, where the route requires one.
-    private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
+    private func deviceFields(of route: Int, for upstream: Int) throws(Refusal) -> DeviceFields? {
         guard request.decision.requiresDevice, let device = request.decision.device,
             let enforcement = gateway.enforcement
         else { return nil }
@@ -349,12 +347,35 @@ extension ForwardingExchange {
         if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
             known = pseudonym.digest
         } else {
-            known = try enforcement.pseudonym(of: device, for: upstream)
+            do throws(CryptographyError) { known = try enforcement.pseudonym(of: device, for: upstream) } catch {
+                throw Refusal(.internalError, error.description)
+            }
             client.pseudonym = (device.id, upstream, known)
         }
+        let identity = gateway.routes.routes[route].identity
+        let lines = identity.isEmpty ? [] : try statement(identity, route, for: upstream, device, enforcement)
         return DeviceFields(
             pseudonym: known, app: enforcement.apps[request.decision.app].id, platform: device.platform,
-            counter: request.decision.proof?.counter)
+            counter: request.decision.proof?.counter, statement: lines)
+    }
+
+    /// Returns what the route states of the device, by its present posture.
+    private func statement(
+        _ fields: IdentityFields, _ route: Int, for upstream: Int, _ device: DeviceSnapshot, _ enforcement: Enforcement
+    ) throws(Refusal) -> [UInt8] {
+        guard let (posture, generation) = enforcement.posture(of: device) else {
+            throw Refusal(.storeUnavailable, "the device's record has left the memory")
+        }
+        let key = DeviceStatement.Key(device: device.id, generation: generation, route: route)
+        if let kept = client.statement, kept.key == key { return kept.lines }
+        var person: String?
+        if fields.contains(.subject), let subject = posture.subject {
+            person = enforcement.pseudonym(ofPerson: subject, for: upstream)
+            guard person != nil else { throw Refusal(.internalError, "the person's pseudonym cannot be computed") }
+        }
+        let statement = DeviceStatement(key, fields, person: person, posture)
+        client.statement = statement
+        return statement.lines
     }
 
     /// Sends what was held back until it was verified, as far as there is room.

@@ -533,6 +533,6 @@ extension Route {
             components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
             webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) },
-            targetForms: targetForms)
+            targetForms: targetForms, identity: identity)
     }
 }

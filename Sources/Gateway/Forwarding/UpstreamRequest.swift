@@ -178,6 +178,8 @@ struct DeviceFields {
     let platform: Platform
     /// The counter of the proof; nil if the route requires none.
     let counter: UInt32?
+    /// Further fields with their line ends. Empty for most routes.
+    let statement: [UInt8]
 
     func append(to output: inout ByteBuffer) {
         output.append("Attest-Device: ")
@@ -193,5 +195,6 @@ struct DeviceFields {
         output.append(platform.rawValue)
         output.append("\r\n")
         if let counter { output.appendField("Attest-Counter", decimal: UInt64(counter)) }
+        if !statement.isEmpty { output.append(statement) }
     }
 }

@@ -94,7 +94,8 @@ public struct Blueprint: Sendable {
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed,
-                unusualNames: route.unusualFields, targetForms: Self.targetForms(route))
+                unusualNames: route.unusualFields, targetForms: Self.targetForms(route),
+                identity: Self.identity(route))
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -248,6 +249,15 @@ public struct Blueprint: Sendable {
             switch character {
             case .semicolon: forms.formUnion([.semicolon, .encodedSemicolon])
             case .encodedSlash: forms.insert(.encodedSlash)
+            }
+        }
+    }
+
+    private static func identity(_ route: RouteConfiguration) -> IdentityFields {
+        route.identity.reduce(into: []) { fields, field in
+            switch field {
+            case .subject: fields.insert(.subject)
+            case .posture: fields.insert(.posture)
             }
         }
     }

@@ -16,7 +16,7 @@ from test_forwarding import FORWARDED
 # From the design: families are given with some of their members.
 IDENTITY_FIELDS = [
     "Client-Cert", "Client-Cert-Chain", "Client-Cert-Anything", "Attest-Device", "Attest-App", "Attest-Platform",
-    "Attest-Counter", "Attest-Anything", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+    "Attest-Counter", "Attest-Subject", "Attest-Posture", "Attest-Anything", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
     "X-Forwarded-Client-Cert", "X-Forwarded-Anything", "Forwarded", "X-Real-IP", "X-Client-Cert",
     "X-Client-Cert-Subject", "X-Client-Certificate", "X-SSL-Client-Verify", "X-SSL-Client-S-DN", "X-SSL-Anything",
     "SSL-Client-Cert", "SSL-Client-Verify", "X-Amzn-Mtls-Clientcert", "X-Amzn-Mtls-Clientcert-Leaf", "X-Device-Token",
