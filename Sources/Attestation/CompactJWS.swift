@@ -79,6 +79,24 @@ package struct PublicJWK: Equatable, Sendable {
         point = [0x04] + first + second
     }
 
+    /// Creates a key from an uncompressed point.
+    ///
+    /// - Returns: nil for another form.
+    package init?(point: [UInt8]) {
+        guard point.count == 65, point[0] == 0x04 else { return nil }
+        self.point = point
+        x = Array(Base64URL.encode(Array(point[1..<33])).utf8)
+        y = Array(Base64URL.encode(Array(point[33...])).utf8)
+    }
+
+    /// Writes the members of the key.
+    package func write(to writer: inout JSONWriter) {
+        writer.member("kty", "EC")
+        writer.member("crv", "P-256")
+        writer.member("x", String(decoding: x, as: UTF8.self))
+        writer.member("y", String(decoding: y, as: UTF8.self))
+    }
+
     /// Returns the JWK thumbprint with SHA-256 (RFC 7638 section 3) in base64url: 43 characters.
     package func thumbprint(_ library: LibraryContext) throws(CryptographyError) -> String {
         // Members are in the order of their names, without white space. Base64url needs no escapes.

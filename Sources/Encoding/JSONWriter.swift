@@ -55,6 +55,17 @@ package struct JSONWriter {
         }
     }
 
+    /// Writes a member that is an array of objects.
+    package mutating func member(_ name: String, _ objects: [(inout JSONWriter) -> Void]) {
+        begin(name)
+        nested("[", "]") { writer in
+            for members in objects {
+                writer.separate()
+                writer.nested("{", "}", members)
+            }
+        }
+    }
+
     private mutating func literal(_ name: String, _ text: String) {
         begin(name)
         bytes += text.utf8

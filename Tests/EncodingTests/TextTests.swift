@@ -89,16 +89,17 @@ struct JSONWriterTests {
             object.member("c", nil as String?)
             object.object("kept", keepsEmpty: true) { _ in }
             object.object("d\n") { object in
-                object.member("e", [])
+                object.member("e", [String]())
                 object.object("left out") { _ in }
                 object.member("f", ["x", "y\\"])
             }
             object.member("g", true)
             object.member("h", -5)
+            object.member("i", [{ $0.member("j", 1) }, { _ in }])
         }
         #expect(
             String(decoding: bytes, as: UTF8.self)
-                == #"{"b":"\"","kept":{},"d\n":{"e":[],"f":["x","y\\"]},"g":true,"h":-5}"#)
+                == #"{"b":"\"","kept":{},"d\n":{"e":[],"f":["x","y\\"]},"g":true,"h":-5,"i":[{"j":1},{}]}"#)
         #expect(JSONWriter.object { $0.object("a") { $0.object("b") { _ in } } } == Array("{}".utf8))
     }
 }

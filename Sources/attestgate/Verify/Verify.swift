@@ -13,7 +13,7 @@ struct Verify: ParsableCommand {
             """,
         subcommands: [
             VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self, VerifyAndroidKey.self,
-            VerifyPlayIntegrity.self,
+            VerifyPlayIntegrity.self, VerifyDeviceToken.self,
         ])
 }
 
