@@ -38,6 +38,9 @@ public struct Configuration: Equatable, ConfigurationSection {
         DecisionPointConfiguration.named, default: "{}", isUsed: \.servesRequests,
         "The policy decision points that policies ask, by name.")
     public var decisionPoints: [String: DecisionPointConfiguration]
+    /// Present if a route requires device tokens.
+    @Setting(.section, isUsed: \.servesRequests, "The device tokens that routes require.")
+    public var deviceTokens: DeviceTokensConfiguration?
     /// Each app once. At least one if a route requires more than a certificate.
     @Setting(AppConfiguration.list, default: "[]", "The apps whose devices may be registered.")
     public var apps: [AppConfiguration]
@@ -214,6 +217,7 @@ extension Configuration {
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
         PolicyReferences.check(item, reading)
+        DeviceTokenReferences.check(item, reading)
         if let routes = _routes.value, let listeners = _listeners.value {
             HostReferences.check(routes, listeners, in: item, reading)
         }

@@ -35,6 +35,10 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         .text(ConfiguredName.expected, matching: ConfiguredName.pattern, ConfiguredName.parse), isIndependent: true,
         "The policy that devices must satisfy.")
     public var policy: String?
+    /// Only where there is a certificate.
+    @Setting(
+        .choice, isIndependent: true, "With `required`, a request needs a device token of the issuer in device_tokens.")
+    public var deviceToken: DeviceToken?
     /// In lower case.
     @Setting(
         .distinct(
@@ -124,6 +128,7 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         switch key {
         case "apps", "enforce", "identity": least = .device
         case "components", "body": least = .requestProof
+        case "device_token": least = .certificate
         default: return true
         }
         guard let require = _require.value, require < least else { return true }
@@ -193,6 +198,10 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         case subject
         /// `Attest-Posture`, the facts that are known of the device.
         case posture
+    }
+
+    public enum DeviceToken: String, CaseIterable, Sendable {
+        case required
     }
 
     /// The treatment of a request for a WebSocket.

@@ -35,13 +35,16 @@ public struct Route: Sendable {
     public let targetForms: TargetForms
     /// What the service learns of the device beyond its pseudonym.
     public let identity: IdentityFields
+    /// Whether a request needs a device token. Irrelevant where no certificate is required.
+    public let requiresDeviceToken: Bool
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         enforcedPercent: Int = 100, policy: Int? = nil, apps: AppSet = .none, components: [String] = [], upstream: Int,
         contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
-        unusualNames: [String] = [], targetForms: TargetForms = [], identity: IdentityFields = []
+        unusualNames: [String] = [], targetForms: TargetForms = [], identity: IdentityFields = [],
+        requiresDeviceToken: Bool = false
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -60,6 +63,7 @@ public struct Route: Sendable {
         self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
         self.targetForms = targetForms
         self.identity = identity
+        self.requiresDeviceToken = requiresDeviceToken
     }
 
     /// Whether the requirement is not enforced on every device.

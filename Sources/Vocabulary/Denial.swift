@@ -47,6 +47,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case policyDenied
     case deviceTunnelLimit
     case deviceRequestLimit
+    case deviceTokenRequired
+    case deviceTokenInvalid
     // The proof.
     case proofRequired
     case proofMalformed
@@ -302,6 +304,14 @@ extension Denial {
                 code: "device_request_limit", answer: .status(429), fault: .client, retry: .safe,
                 sentence:
                     "This device has reached its limit of requests in flight: wait for responses and try again.")
+        case .deviceTokenRequired:
+            Row(
+                code: "device_token_required", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "This route requires a device token: send it in X-Device-Token.")
+        case .deviceTokenInvalid:
+            Row(
+                code: "device_token_invalid", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The device token has expired, or was not issued for this certificate: get a new one.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,
@@ -390,14 +400,14 @@ extension Denial {
         }
     }
 
-    /// Whether a route that observes forwards the request all the same. Everything about proofs, counters, unbound
-    /// devices, versions and policies is observable. Revoked and risky devices, another device than the certificate's, limits, an
+    /// Whether a route that observes forwards the request all the same. Everything about proofs, counters, tokens,
+    /// unbound devices, versions and policies is observable. Revoked and risky devices, another device than the certificate's, limits, an
     /// unavailable registry and faults of the message never are.
     public var isObservable: Bool {
         switch self {
-        case .deviceUnknown, .osOutdated, .appRefused, .policyDenied, .proofRequired, .proofMalformed,
-            .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .bodyDigestMismatch, .counterReplayed,
-            .counterLate:
+        case .deviceUnknown, .osOutdated, .appRefused, .policyDenied, .deviceTokenRequired, .deviceTokenInvalid,
+            .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid,
+            .bodyDigestMismatch, .counterReplayed, .counterLate:
             true
         case .peerRefused, .proxyHeaderRefused, .certificateRequired, .certificateUnknownAuthority, .certificateExpired,
             .certificateUnsuitable, .certificateRevoked, .crlStale, .certificateNotPinned, .deviceRevokedInHandshake,
@@ -460,8 +470,8 @@ extension Denial {
         // 400.
         case .requestMalformed, .headerRefused, .bodyDigestMismatch, .certificateInvalid: .internalError
         // 401.
-        case .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
-            .proofInvalid, .counterReplayed, .counterLate:
+        case .deviceUnknown, .deviceTokenRequired, .deviceTokenInvalid, .proofRequired, .proofMalformed,
+            .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .counterReplayed, .counterLate:
             .unauthenticated
         // 401 where a proxy terminates the client's TLS. Otherwise a TLS alert, and no gRPC.
         case .certificateRequired, .certificateUnknownAuthority, .certificateExpired, .certificateUnsuitable,

@@ -31,6 +31,8 @@ final class ClientMemory {
     var version: String?
     /// The name in logs of the client's device, which rarely changes.
     var label: (device: DeviceID, label: DeviceLabel?)?
+    /// The last device token that was verified for the certificate.
+    var deviceToken: DeviceTokens.Verified?
     /// The pseudonym of that device for the last upstream.
     var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
     /// What the last route with `identity` states of that device.

@@ -282,7 +282,9 @@ extension ForwardingExchange {
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
             client: clientFields(for: upstream), trace: request.trace, device: fields, verdict: verdict(route),
-            hasOnlyProof: hasOnlyProof, key: key, to: carrier)
+            hasOnlyProof: hasOnlyProof,
+            forwardsDeviceToken: request.decision.observed == nil && gateway.forwardsDeviceToken(on: route), key: key,
+            to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentReleased {
             release(to: carrier)

@@ -29,6 +29,8 @@ package final class GatewayApplication: Application {
     private let decisionPointSettings: [DecisionPointSettings]
     let tunnels = OpenTunnels()
     let denials: DenialResponses
+    /// Nil if no route requires device tokens.
+    private let deviceTokens: DeviceTokens?
     let pool: BufferPool
     /// Nil without a registry: then all routes require a certificate only. Set before anything is accepted.
     var enforcement: Enforcement?
@@ -102,6 +104,9 @@ package final class GatewayApplication: Application {
                 own: settings.certificateFields, stripped: settings.strippedFields, forwarded: settings.forwardedFields)
         )
         denials = DenialResponses(uriPrefix: settings.denialURI)
+        deviceTokens = try settings.deviceTokens.map { tokens throws(CryptographyError) in
+            try DeviceTokens(tokens, library)
+        }
         // Copies without memory shared with other threads.
         ports = settings.ports.map { $0.map(\.self) }
         limiter = settings.rates.isNone ? nil : RateLimiter(settings.rates, routes: names, shared: shared)
@@ -238,6 +243,21 @@ package final class GatewayApplication: Application {
             return traces.begin()
         }
         return traces.continue(parent)
+    }
+
+    // MARK: - Device tokens
+
+    /// Returns the refusal of a request on a route that requires a device token; nil if it has a valid one.
+    ///
+    /// - Parameter bytes: The bytes of `head`.
+    func deviceTokenRefusal(of head: RequestHead, _ bytes: Span<UInt8>, _ client: ClientMemory) -> Refusal? {
+        guard let deviceTokens else { return Refusal(.internalError, "a device token without its issuer") }
+        return deviceTokens.refusal(of: head, bytes, client, now: WallClock.seconds)
+    }
+
+    /// Whether services receive the device tokens of a route, once they are verified.
+    func forwardsDeviceToken(on route: Int) -> Bool {
+        routes.routes[route].requiresDeviceToken && deviceTokens?.isForwarded == true
     }
 
     // MARK: - Counts
@@ -398,6 +418,7 @@ extension GatewayApplication {
         let upstreams: [UpstreamSettings]
         let policies: [DevicePolicy]
         let decisionPoints: [DecisionPointSettings]
+        let deviceTokens: DeviceTokenSettings?
         let certificateFields: [String]
         let strippedFields: [String]
         let forwardedFields: [String]
@@ -414,6 +435,7 @@ extension GatewayApplication {
         /// - Parameters:
         ///   - routes: Routes, which refer to upstreams by index.
         ///   - policies: Policies, which refer to decision points and each other by index.
+        ///   - deviceTokens: Present if a route requires device tokens.
         ///   - certificateFields: Names of the fields in which proxies state certificates. They reach no upstream.
         ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
         ///   - forwardedFields: Names of header fields that reach upstreams, although they otherwise never do.
@@ -423,7 +445,8 @@ extension GatewayApplication {
         ///   - tracing: Nil if spans are not exported.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], policies: [DevicePolicy],
-            decisionPoints: [DecisionPointSettings], certificateFields: [String], strippedFields: [String],
+            decisionPoints: [DecisionPointSettings], deviceTokens: DeviceTokenSettings? = nil,
+            certificateFields: [String], strippedFields: [String],
             forwardedFields: [String], denialURI: String, listeners: [String], ports: [[UInt16]],
             accessLog: AccessLog.Settings,
             tracing: TracingSettings?, rates: RequestRates,
@@ -433,6 +456,7 @@ extension GatewayApplication {
             self.upstreams = upstreams
             self.policies = policies
             self.decisionPoints = decisionPoints
+            self.deviceTokens = deviceTokens
             self.certificateFields = certificateFields
             self.strippedFields = strippedFields
             self.forwardedFields = forwardedFields
@@ -533,6 +557,6 @@ extension Route {
             components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
             webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) },
-            targetForms: targetForms, identity: identity)
+            targetForms: targetForms, identity: identity, requiresDeviceToken: requiresDeviceToken)
     }
 }

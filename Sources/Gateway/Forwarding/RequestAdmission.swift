@@ -46,6 +46,8 @@ extension ForwardingExchange {
             let lookup = lookUp(in: enforcement)
             if case .pending = lookup { return }
             found(lookup)
+        case .checkToken:
+            perform(request.decision.checked(gateway.deviceTokenRefusal(of: head, headBytes.readable, client)))
         case .awaitTurn:
             request.stage = .deciding(waiting: gateway.enforcement?.awaitVerification(of: self))
         case .takePlace:

@@ -21,7 +21,8 @@ internal import Vocabulary
 /// |          |                           | certificate_required, content_too_large, request_malformed,            |
 /// |          |                           | websocket_version                                                      |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
-/// |          |                           | device_risky, os_outdated, app_refused, rate_limited, policy_denied    |
+/// |          |                           | device_risky, os_outdated, app_refused, rate_limited, policy_denied,   |
+/// |          |                           | device_token_required, device_token_invalid                            |
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
 /// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
 /// |          |                           | app_refused, policy_denied                                             |
@@ -50,6 +51,8 @@ struct RequestDecision: ~Copyable {
         case lookUp
         /// Answer with a challenge.
         case challenge
+        /// Check the device token; `checked` follows.
+        case checkToken
         /// Wait for the turn to verify the proof; `prove` follows.
         case awaitTurn
         /// Take a place; `admit` follows.
@@ -195,7 +198,7 @@ struct RequestDecision: ~Copyable {
         guard gateway.enforcement != nil else {
             precondition(!requirement.includesDevice, "a route requires devices, but there is no registry")
             sender = .certificate(nil)
-            return isSelfSigned ? .refuse(Refusal(.deviceUnknown)) : .takePlace
+            return isSelfSigned ? .refuse(Refusal(.deviceUnknown)) : accepted(nil, gateway)
         }
         guard case .introduced(let device) = sender else { return .lookUp }
         return judge(.found(device), isSelfSigned: isSelfSigned, gateway, now: .now)
@@ -235,18 +238,34 @@ struct RequestDecision: ~Copyable {
         }
         guard case .found(let device) = lookup else {
             sender = .certificate(nil)
-            return route == nil ? .challenge : judgePolicy(nil, gateway).map { .refuse($0) } ?? .takePlace
+            return accepted(nil, gateway)
         }
         // By the certificate, which TLS has verified, on all routes: never by what a proof claims.
         if let excess = gateway.limiter?.excess(of: device.id, now: now) { return .refuse(Refusal(excess)) }
         guard case .device(let app) = access else {
             sender = .certificate(device)
-            return route == nil ? .challenge : judgePolicy(nil, gateway).map { .refuse($0) } ?? .takePlace
+            return accepted(nil, gateway)
         }
         sender = .device(device, app: app)
-        if let refusal = judgePolicy(device, gateway) { return .refuse(refusal) }
-        return requirement == .requestProof ? .awaitTurn : .takePlace
+        return accepted(device, gateway)
     }
+
+    /// Decides about an accepted certificate or device.
+    ///
+    /// - Parameter device: Nil if the route requires none.
+    private mutating func accepted(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Step {
+        guard let route else { return .challenge }
+        if let refusal = judgePolicy(device, gateway) { return .refuse(refusal) }
+        return gateway.routes.routes[route].requiresDeviceToken ? .checkToken : verified
+    }
+
+    /// Decides by the device token.
+    ///
+    /// - Parameter refusal: Nil if it is valid.
+    func checked(_ refusal: Refusal?) -> Step { refusal.map { .refuse($0) } ?? verified }
+
+    /// What follows when all but the proof is verified.
+    private var verified: Step { requirement == .requestProof ? .awaitTurn : .takePlace }
 
     /// Judges what is known of the device by the route's policy.
     ///

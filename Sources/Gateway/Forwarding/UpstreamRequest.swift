@@ -36,19 +36,20 @@ final class UpstreamRequest {
     ///   - device: The device, where the route requires one.
     ///   - verdict: On a route that observes some devices.
     ///   - hasOnlyProof: Whether its signature fields contain only the proof.
+    ///   - forwardsDeviceToken: Whether it has a device token that was verified and the upstream receives it.
     ///   - key: The key of a request for a WebSocket.
     /// - Returns: False if the head with the gateway's fields does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields,
-        trace: TraceContext, device: DeviceFields?, verdict: RouteVerdict?, hasOnlyProof: Bool, key: WebSocketKey?,
-        to carrier: UpstreamCarrier
+        trace: TraceContext, device: DeviceFields?, verdict: RouteVerdict?, hasOnlyProof: Bool,
+        forwardsDeviceToken: Bool, key: WebSocketKey?, to carrier: UpstreamCarrier
     ) -> Bool {
         carrier.writeHead(
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(
                 of: head, bytes, client: client, trace: trace, device: device, verdict: verdict,
-                hasOnlyProof: hasOnlyProof, to: &output)
+                hasOnlyProof: hasOnlyProof, forwardsDeviceToken: forwardsDeviceToken, to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // TE concerns one connection only, so the gateway sends its own: gRPC services require it. Where trailers
             // are not forwarded, the field is omitted.
@@ -59,7 +60,7 @@ final class UpstreamRequest {
     /// Appends all fields except those of host, connection and framing.
     func appendFields(
         of head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields, trace: TraceContext, device: DeviceFields?,
-        verdict: RouteVerdict?, hasOnlyProof: Bool, to output: inout ByteBuffer
+        verdict: RouteVerdict?, hasOnlyProof: Bool, forwardsDeviceToken: Bool = false, to output: inout ByteBuffer
     ) {
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -81,7 +82,8 @@ final class UpstreamRequest {
                 if !head.connection.drops(field, of: bytes) {
                     output.appendField(field, of: bytes)
                 }
-            case .strip, .refuse: break
+            case .strip, .refuse:
+                if forwardsDeviceToken, DeviceTokens.isField(field, bytes) { output.appendField(field, of: bytes) }
             }
         }
         client.append(of: head, bytes, to: &output)

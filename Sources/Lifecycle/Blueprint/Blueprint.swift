@@ -29,6 +29,8 @@ public struct Blueprint: Sendable {
     /// The upstreams of routes, then those of decision points.
     private(set) var upstreams: [UpstreamSettings]
     private let policies: PolicyBlueprint
+    /// Nil if no route requires device tokens.
+    private let deviceTokens: DeviceTokenSettings?
     let resolver: ResolverSettings
     /// Addresses to which no name may resolve.
     let forbidden: ForbiddenAddresses
@@ -78,6 +80,9 @@ public struct Blueprint: Sendable {
         }
         policies = try PolicyBlueprint(configuration)
         if serves { upstreams += policies.decisionPoints.map(\.upstream) }
+        deviceTokens = try configuration.deviceTokens.flatMap { tokens throws(StartupError) in
+            serves ? try DeviceTokenSettings(tokens) : nil
+        }
         self.upstreams = upstreams
         resolver = try ResolverSettings(configuration.resolver)
         forbidden = try ForbiddenAddresses(configuration)
@@ -95,7 +100,7 @@ public struct Blueprint: Sendable {
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed,
                 unusualNames: route.unusualFields, targetForms: Self.targetForms(route),
-                identity: Self.identity(route))
+                identity: Self.identity(route), requiresDeviceToken: route.deviceToken == .required)
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -284,7 +289,7 @@ public struct Blueprint: Sendable {
                 var point = point
                 point.upstream = upstream
                 return point
-            }, certificateFields: configuration.certificateFields,
+            }, deviceTokens: deviceTokens, certificateFields: configuration.certificateFields,
             strippedFields: configuration.strippedFields,
             forwardedFields: configuration.forwardedFields, denialURI: configuration.denialURI,
             listeners: listeners.map(\.name), ports: listeners.map(\.ports),

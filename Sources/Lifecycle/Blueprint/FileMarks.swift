@@ -72,7 +72,9 @@ extension Configuration {
     /// Symbolic links are followed, so a mounted folder that is exchanged by a link, as in Kubernetes, is a change.
     var watchedFiles: [String] {
         var files = sources
-        if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }
+        if role.servesRequests {
+            files += listeners.flatMap(\.files) + upstreamFiles + [deviceTokens?.keysPath].compactMap(\.self)
+        }
         if role.servesRequests, let tracing {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(
                 \.self)

@@ -33,6 +33,7 @@ struct RequestDecisionTests {
         case storeSilent, keyUnknown, revoked, bindingEnded, risky, oldSystem, otherEnvironment, otherApp
         case deviceRate
         case lacking
+        case tokenAbsent, tokenInvalid
         case queueFull
         case noProof, malformedProof, otherKeyID, otherPlatform, unknownAlgorithm, challengeForeign, old, incomplete
         case counterUncovered, counterAbsent, counterMalformed, signatureLength
@@ -63,6 +64,8 @@ struct RequestDecisionTests {
             case .oldSystem: .osOutdated
             case .lacking, .pointDenies: .policyDenied
             case .pointSilent: .policyUnavailable
+            case .tokenAbsent: .deviceTokenRequired
+            case .tokenInvalid: .deviceTokenInvalid
             case .otherEnvironment, .otherApp, .category, .otherPlatform: .appRefused
             case .queueFull: .overloaded
             case .noProof: .proofRequired
@@ -105,6 +108,7 @@ struct RequestDecisionTests {
                 .otherApp:
                 2
             case .pointDenies, .pointSilent: 7
+            case .tokenAbsent, .tokenInvalid: 8
             case .noProof, .malformedProof: 3
             case .counterUncovered, .counterAbsent, .counterMalformed: 6
             case .upstreamBusy, .tunnels, .deviceTunnels, .deviceRequests: 4
@@ -383,7 +387,7 @@ private final class World {
                 name: $0.1, host: "a.example", prefix: $0.1, methods: MethodSet([.get, .post]), requirement: $0.0,
                 enforcedPercent: enforcedPercent, policy: fault == .lacking ? 0 : 1, apps: AppSet(places: [0], of: 1),
                 upstream: 0, contentLimit: 10,
-                webSocket: $0.2)
+                webSocket: $0.2, requiresDeviceToken: true)
         }
         let address = try SocketAddress("127.0.0.1:9")
         let once = Rate(1, per: .seconds(3_600), burst: 1)
@@ -462,6 +466,11 @@ private final class World {
             case .challenge, .forward: return nil
             case .lookUp:
                 step = try decision.found(lookUp(faults), isSelfSigned: isSelfSigned, gateway, now: now) ?? begun()
+            case .checkToken:
+                let denial: Denial? =
+                    faults.contains(.tokenAbsent)
+                    ? .deviceTokenRequired : faults.contains(.tokenInvalid) ? .deviceTokenInvalid : nil
+                step = decision.checked(denial.map { Refusal($0) })
             case .awaitTurn:
                 guard !faults.contains(.queueFull) else { return decision.overdue(isDeciding: true).denial }
                 step = decision.prove(head, bytes.span, gateway)

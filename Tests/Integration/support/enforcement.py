@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from support.attested import OTHER_APP, Attested
 from support.client import Client, ended, get
 from support.denials import code_of
+from support.device_tokens import TokenIssuer
 from support.enrolling_phone import MTLSKey
 from support.enrolment import Enrolling
 from support.exposition import scrape
@@ -42,6 +43,7 @@ CLAIMS = [
 KINDS = {
     "proof": {"require": "request-proof"},
     "device": {"require": "device"},
+    "token": {"require": "request-proof", "device_token": "required"},
     "other": {"require": "request-proof", "apps": [OTHER_APP]},
     "little": {"require": "request-proof", "content_limit": 1000},
     "stream": {"require": "request-proof", "body": "stream"},
@@ -181,7 +183,7 @@ class Modes(World):
 
     def _routes(self):
         return [
-            *routes(*KINDS, modes=MODES), *routes("proof", "other", "policed", modes=[HALF]),
+            *routes(*KINDS, modes=MODES), *routes("proof", "other", "policed", "token", modes=[HALF]),
             *({"host": "localhost", **route} for route in HOLDING)]
 
     def _settings(self):
@@ -193,6 +195,7 @@ class Modes(World):
             self.pki.crl(self.directory / "fading.crl", self.fading, start=-3, end=-1)]
         authorities = [str(each.certificate) for each in (self.pki.gms, self.pki.root, self.fading)]
         return {
+            "device_tokens": TokenIssuer(self.directory / "tokens").settings(),
             "clients": {"authorities": authorities, "crls": list(map(str, crls))},
             "limits": {
                 "held_content": "1MiB", "tunnels_per_device": 1, "requests_per_device": 4,

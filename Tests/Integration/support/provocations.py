@@ -150,6 +150,17 @@ def requests_of_a_device(cell):
     return cell.ask(cell.world.greedy.request(path=cell.path), cell.world.greedy)
 
 
+@row("deviceTokenRequired", "token", **proof_row)
+def no_device_token(cell):
+    return cell.ask(cell.phone.request(path=cell.path), cell.phone)
+
+
+@row("deviceTokenInvalid", "token", **proof_row)
+def malformed_device_token(cell):
+    phone = cell.phone
+    return cell.ask(phone.request(path=cell.path, sent={"fields": [("X-Device-Token", "a.b.c")]}), phone)
+
+
 @row("proofRequired", **proof_row)
 def no_proof(cell):
     return cell.ask(get(cell.path, *CLAIMS))

@@ -1,0 +1,27 @@
+internal import Attestation
+internal import Cryptography
+internal import Gateway
+internal import GatewayConfiguration
+
+extension DeviceTokenSettings {
+    /// Reads the issuer's keys, and reports their faults now.
+    init(_ tokens: DeviceTokensConfiguration) throws(StartupError) {
+        let binding: DeviceTokenBinding =
+            switch tokens.binding {
+            case .x5t: .x5t
+            case .sub: .sub
+            }
+        let demands = DeviceTokenDemands(
+            issuer: tokens.issuer, binding: binding, maximumAge: tokens.maximumAge.components.seconds)
+        let path = tokens.keysPath
+        do {
+            let keys = try FileContents.read(path)
+            _ = try DeviceTokenVerifier(demands, keys: keys, LibraryContext())
+            self.init(demands, keys: keys, isForwarded: tokens.header == .forward)
+        } catch let error as FileContents.Failure {
+            throw StartupError(in: "device_tokens", error, of: .file(path))
+        } catch {
+            throw StartupError("device_tokens: \(path): \(error)", of: .file(path))
+        }
+    }
+}
