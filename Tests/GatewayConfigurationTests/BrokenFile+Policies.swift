@@ -21,6 +21,29 @@ extension BrokenFile {
             """, message, suggestion: suggestion)
     }
 
+    static let deviceTokens = [
+        BrokenFile(
+            "a device token of no issuer", "require: certificate", "require: certificate\n    device_token: ▶required",
+            "`device_token` needs the section `device_tokens`"),
+        BrokenFile(
+            "device tokens without a binding", "upstreams:",
+            "device_tokens: { issuer: gms, jwks: keys.json, binding: ▶none }\nupstreams:",
+            "`none` is not a known value"),
+        BrokenFile(
+            "device tokens without keys", "upstreams:", "device_tokens: { ▶issuer: gms }\nupstreams:",
+            "`jwks` is missing"),
+        BrokenFile(
+            "an issuer with spaces around", "upstreams:",
+            "device_tokens: { issuer: ▶' gms', jwks: keys.json }\nupstreams:", "is not the name of an issuer"),
+        BrokenFile(
+            "the field of device tokens forwarded by itself", "upstreams:",
+            "device_tokens: { issuer: gms, jwks: keys.json }\nforward_headers: [▶x-device-token]\nupstreams:",
+            "`x-device-token` is the field of `device_tokens`"),
+        BrokenFile(
+            enrolling: "device tokens that nobody signs", "  content_limit",
+            "  device_tokens: { ▶issuer: gms }\n  content_limit", "`key` is missing"),
+    ]
+
     static let policies = [
         BrokenFile(
             attested: "a policy that does not exist", "require: request-proof",

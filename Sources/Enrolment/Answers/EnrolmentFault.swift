@@ -347,20 +347,30 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     case nonce
     case initialization
     case keyBinding
+    case deviceTokenKeys
 
     package var path: StaticString {
         switch self {
         case .nonce: "/nonce"
         case .initialization: "/instance-initialization"
         case .keyBinding: "/key-binding"
+        case .deviceTokenKeys: "/.well-known/jwks.json"
         }
     }
 
     /// The only permitted method.
-    var method: HTTP.Method { self == .nonce ? .get : .post }
+    var method: HTTP.Method { isReading ? .get : .post }
+
+    /// Whether requests have no content.
+    var isReading: Bool {
+        switch self {
+        case .nonce, .deviceTokenKeys: true
+        case .initialization, .keyBinding: false
+        }
+    }
 
     /// The name in logs and metrics.
-    package var name: String { String("\(path)".dropFirst()) }
+    package var name: String { self == .deviceTokenKeys ? "jwks" : String("\(path)".dropFirst()) }
 
     init?(path: String) {
         guard let endpoint = Self.allCases.first(where: { "\($0.path)" == path }) else { return nil }

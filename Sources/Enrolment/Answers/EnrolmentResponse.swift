@@ -35,6 +35,11 @@ public struct EnrolmentResponse: Equatable, Sendable {
         EnrolmentResponse(200, #"{"nonce":"\#(String(decoding: nonce.text, as: UTF8.self))"}"#)
     }
 
+    /// The answer to `GET /.well-known/jwks.json`.
+    static func deviceTokenKeys(_ set: [UInt8]) -> EnrolmentResponse {
+        EnrolmentResponse(200, String(decoding: set, as: UTF8.self))
+    }
+
     /// The answer to `POST /instance-initialization`.
     public static var initialized: EnrolmentResponse { EnrolmentResponse(204) }
 

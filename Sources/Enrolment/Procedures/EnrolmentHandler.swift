@@ -28,7 +28,18 @@ final class EnrolmentHandler {
         case .nonce: sendNonce(reply)
         case .initialization: initialize(content, reply)
         case .keyBinding: bind(content, reply)
+        case .deviceTokenKeys: sendTokenKeys(reply)
         }
+    }
+
+    /// Whether the endpoint exists in this generation.
+    func serves(_ endpoint: EnrolmentEndpoint) -> Bool { endpoint != .deviceTokenKeys || rules.deviceTokens != nil }
+
+    private func sendTokenKeys(_ reply: EnrolmentReply) {
+        guard let set = shared.tokenKeys.set(now: WallClock.seconds) else {
+            return reply.send(.refusal(EnrolmentRequestFault.endpointUnknown), .notFound)
+        }
+        reply.send(.deviceTokenKeys(set))
     }
 
     private func sendNonce(_ reply: EnrolmentReply) {

@@ -11,6 +11,8 @@ struct EnrolmentRules {
     let bindings: KeyBindingVerifier
     let certificates: ClientCertificateIssue
     let nonces: EnrolmentNonces
+    /// Nil if no device tokens are issued.
+    let deviceTokens: DeviceTokenIssuer?
     let admission: EnrolmentSettings.Admission
     let overlap: Int64
     let library: LibraryContext
@@ -25,6 +27,9 @@ struct EnrolmentRules {
                 provider: settings.provider, admission: try Self.tokenVerifier(settings, library), library)
             certificates = try Self.issue(settings, library)
             nonces = try EnrolmentNonces(settings.secrets, identity, life: settings.nonceLife, library)
+            deviceTokens = try settings.deviceTokens.map { tokens throws(CryptographyError) in
+                try DeviceTokenIssuer(tokens, library)
+            }
             logNames = DeviceLogNames(try AuthenticationKey(settings.secrets.log.span, library))
         } catch let error as EnrolmentStartError {
             throw error

@@ -174,6 +174,8 @@ public struct EnrolmentSettings: Sendable {
         guard case .token(let issuer) = admission, case .fetched(let keys) = issuer.keys else { return nil }
         return keys
     }
+    /// The settings of device tokens. Nil if none are issued.
+    public var deviceTokens: DeviceTokenIssuerSettings?
     /// The lifetime of issued certificates in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// The number of seconds for which a replaced key stays valid.

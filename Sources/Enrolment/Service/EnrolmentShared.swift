@@ -27,6 +27,8 @@ final class EnrolmentShared {
     var keyStatus = KeyStatusRecord()
     /// The keys of admission tokens that were fetched.
     var issuerKeys = IssuerKeyRecord()
+    /// The public keys of device tokens.
+    var tokenKeys = TokenKeys()
     private let counts: EnrolmentCounts
 
     init(_ counts: EnrolmentCounts) {

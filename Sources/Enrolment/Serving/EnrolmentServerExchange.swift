@@ -29,11 +29,13 @@ final class EnrolmentServerExchange: CollectedExchange {
         if let seconds = application.takeRequest(of: connection, now: began) {
             throw .tooManyRequests(retryAfter: seconds)
         }
-        guard let endpoint = EnrolmentEndpoint(path: text(head.path)) else { throw .endpointUnknown }
+        guard let endpoint = EnrolmentEndpoint(path: text(head.path)), application.handler.serves(endpoint) else {
+            throw .endpointUnknown
+        }
         self.endpoint = endpoint
         guard head.method == endpoint.method else { throw .methodRefused(allowed: "\(endpoint.method.name)") }
         guard head.query == nil else { throw .queryRefused }
-        guard endpoint != .nonce else {
+        guard !endpoint.isReading else {
             if head.framing.hasContent { throw .contentRefused }
             return
         }

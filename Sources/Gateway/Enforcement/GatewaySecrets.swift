@@ -95,6 +95,11 @@ package struct GatewaySecrets: Sendable {
         try derivedBytes("attestgate subject", library)
     }
 
+    /// Returns the key of the pseudonyms of people in device tokens: 32 bytes.
+    package func deviceTokenKey(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate device-token", library)
+    }
+
     /// Returns what a registry keeps of the secret, 32 bytes, from which nothing else can be derived. It does not
     /// depend on the challenge secrets, which change.
     package func check(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {

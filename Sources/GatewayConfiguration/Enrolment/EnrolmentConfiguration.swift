@@ -44,6 +44,9 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
     /// Nil if receipts are not refreshed.
     @Setting(.section, "How the risk metric of each device is requested from Apple.")
     public var receipts: ReceiptsConfiguration?
+    /// Nil if none are issued.
+    @Setting(.section, "The device tokens that are issued.")
+    public var deviceTokens: DeviceTokenIssuerConfiguration?
     @Setting(.section, default: "{}", "What the enrolment of Android phones needs.")
     public var android: AndroidEnrolmentConfiguration
     @Setting(

@@ -56,6 +56,7 @@ struct EnrolmentBlueprint: Sendable {
             settings.secrets = EnrolmentSettings.Secrets(
                 current: secrets.current, previous: secrets.previous, log: try secrets.logSecret(library),
                 subjects: try secrets.subjectKey(library))
+            settings.deviceTokens?.subjects = try secrets.deviceTokenKey(library)
         } catch {
             throw StartupError("enrolment: \(error)")
         }
@@ -96,6 +97,7 @@ struct EnrolmentBlueprint: Sendable {
             settings = EnrolmentSettings(
                 listeners: [listener], provider: provider, apps: try configuration.apps.map(Self.app),
                 admission: admission, authority: authority, secrets: Self.noSecrets)
+            settings.deviceTokens = try enrolment.deviceTokens.map { try Self.deviceTokens($0, library) }
             settings.certificateLifetime = enrolment.certificateLife.components.seconds
             settings.rotationOverlap = enrolment.rotationOverlap.components.seconds
             settings.nonceLife = UInt64(enrolment.nonceLife.components.seconds)
@@ -181,6 +183,23 @@ struct EnrolmentBlueprint: Sendable {
         case .discovery(let url):
             return .fetched(
                 try IssuerKeySettings(token, of: token.issuer.text, at: url, configuration, warnings: &warnings))
+        }
+    }
+
+    /// Reads the key, and reports its faults now.
+    private static func deviceTokens(
+        _ tokens: DeviceTokenIssuerConfiguration, _ library: LibraryContext
+    ) throws(StartupError) -> DeviceTokenIssuerSettings {
+        do {
+            let settings = DeviceTokenIssuerSettings(
+                issuer: tokens.issuer, key: try FileContents.readPrivate(tokens.keyPath),
+                life: tokens.life.components.seconds)
+            _ = try DeviceTokenIssuer(settings, library)
+            return settings
+        } catch let error as FileContents.Failure {
+            throw StartupError("device_tokens: \(error)", of: .privateKey(tokens.keyPath))
+        } catch {
+            throw StartupError("device_tokens: \(tokens.keyPath): \(error)", of: .privateKey(tokens.keyPath))
         }
     }
 

@@ -118,6 +118,7 @@ extension EnrolmentConfiguration {
             if case .files(let paths) = token.keys { files += paths } else { files.append(token.authoritiesPath) }
         }
         if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
+        if let deviceTokens { files.append(deviceTokens.keyPath) }
         return files
     }
 }
