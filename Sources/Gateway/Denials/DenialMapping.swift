@@ -104,7 +104,7 @@ enum RefusalDetail {
 }
 
 /// A denial with the details beyond the table.
-struct Refusal: Error, Equatable {
+package struct Refusal: Error, Equatable {
     /// Apart: values that may have a refusal, and rarely do, are then no larger than a reference.
     private let contents: Contents
 
@@ -127,17 +127,17 @@ struct Refusal: Error, Equatable {
         }
     }
 
-    var denial: Denial { contents.denial }
+    package var denial: Denial { contents.denial }
     /// Text for the log: never bytes of a proof.
-    var detail: String? { contents.detail }
+    package var detail: String? { contents.detail }
     /// The component that the proof does not cover, for the client: a token in lower case.
-    var component: String? { contents.component }
+    package var component: String? { contents.component }
     /// The exceeded rate, for the client.
     var excess: RateExcess? { contents.excess }
     /// What a policy finds, for the client.
     var objection: PolicyObjection? { contents.objection }
 
-    init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
+    package init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
         contents = Contents(denial, detail, component)
     }
 
@@ -156,7 +156,7 @@ struct Refusal: Error, Equatable {
         contents = Contents(.rateLimited, excess.scope.rawValue, nil, excess)
     }
 
-    static func == (left: Refusal, right: Refusal) -> Bool {
+    package static func == (left: Refusal, right: Refusal) -> Bool {
         left.contents === right.contents
             || (left.denial, left.detail, left.component) == (right.denial, right.detail, right.component)
                 && left.excess == right.excess && left.objection == right.objection

@@ -194,11 +194,7 @@ package final class Enforcement {
         of lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet
     ) -> RouteAccess {
         RouteAccess(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
-            self.apps.place(of: device).map { place in
-                RouteAccess.App(
-                    place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk,
-                    minimumSystem: self.apps[place].extensions.minimumSystem)
-            }
+            self.apps.place(of: device).map { RouteAccess.App(self.apps[$0], at: $0) }
         }
     }
 
@@ -246,21 +242,13 @@ package final class Enforcement {
 
     /// Appends `Accept-Signature` for a request of a route, or of none.
     ///
-    /// - Parameter device: The device of the certificate, if it is known. Android devices learn that a counter and
-    ///   another algorithm are required.
+    /// - Parameter device: The device of the certificate, if it is known.
     func appendAcceptSignature(
         to output: inout ByteBuffer, for head: RequestHead, route: Int?, device: DeviceSnapshot?
     ) {
-        let coverage = route.map { coverages[$0] } ?? Coverage()
-        var traits = ReceivedProofFields.traits(of: head)
-        var algorithm: ProofAlgorithm?
-        if let device, device.platform.proofAlgorithm == .ecdsaP256SHA256 {
-            traits.insert(.proofCounter)
-            algorithm = .ecdsaP256SHA256
-        }
-        challenges.appendField(
-            asking: coverage.components(for: traits), by: algorithm, now: UInt64(max(0, WallClock.seconds)),
-            to: &output)
+        let value = challenges.fieldValue(
+            for: head, route.map { coverages[$0] } ?? Coverage(), by: device?.platform, now: WallClock.seconds)
+        if let value { output.appendField("Accept-Signature", value.span) }
     }
 
     /// Returns the pseudonym of the device for an upstream.

@@ -58,19 +58,32 @@ final class RequestChallenges {
         try issuer.verify(nonce, now: now, life: life)
     }
 
-    /// Appends an `Accept-Signature` field with a new challenge, or nothing if none can be made: the response is
-    /// valid without it, and the client asks again.
+    /// Returns the value of `Accept-Signature` with a new challenge. Nil if none can be made: the response is valid
+    /// without it, and the client asks again.
     ///
     /// - Parameter algorithm: The only algorithm that is accepted; nil to request none.
-    func appendField(
-        asking components: [Component], by algorithm: ProofAlgorithm? = nil, now: UInt64, to output: inout ByteBuffer
-    ) {
+    func fieldValue(asking components: [Component], by algorithm: ProofAlgorithm? = nil, now: UInt64) -> [UInt8]? {
         guard let challenge = try? issuer.issue(now: now),
             let request = try? AcceptSignature(
                 components: components, nonce: challenge.bytes, algorithm: algorithm)
-        else { return }
-        let value = request.fieldValue
-        output.appendField("Accept-Signature", value.span)
+        else { return nil }
+        return request.fieldValue
+    }
+
+    /// Returns the value for a request like this one.
+    ///
+    /// - Parameter platform: That of the device, if it is known. Android devices learn that a counter and another
+    ///   algorithm are required.
+    func fieldValue(
+        for head: RequestHead, _ coverage: Coverage, by platform: Platform?, now: Int64
+    ) -> [UInt8]? {
+        var traits = ReceivedProofFields.traits(of: head)
+        var algorithm: ProofAlgorithm?
+        if platform?.proofAlgorithm == .ecdsaP256SHA256 {
+            traits.insert(.proofCounter)
+            algorithm = .ecdsaP256SHA256
+        }
+        return fieldValue(asking: coverage.components(for: traits), by: algorithm, now: UInt64(max(0, now)))
     }
 }
 

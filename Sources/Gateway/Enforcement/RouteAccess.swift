@@ -89,3 +89,11 @@ enum RouteAccess {
         }
     }
 }
+
+extension RouteAccess.App {
+    init(_ app: AdmittedApp, at place: Int) {
+        self.init(
+            place: place, environment: app.environment, maximumRisk: app.maximumRisk,
+            minimumSystem: app.extensions.minimumSystem)
+    }
+}

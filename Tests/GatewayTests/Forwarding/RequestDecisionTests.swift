@@ -641,10 +641,9 @@ private final class World {
     }
 
     private func freshChallenge() throws -> ReceivedChallenge {
-        var output = ByteBuffer(pool: BufferPool())
-        let enforcement = try #require(gateways[nil]?.enforcement)
-        enforcement.challenges.appendField(asking: [], now: UInt64(WallClock.seconds), to: &output)
-        return ReceivedChallenge(try Self.parse(output), receivedAt: WallClock.seconds)
+        let challenges = try #require(gateways[nil]?.enforcement).challenges
+        let value = try #require(challenges.fieldValue(asking: [], now: UInt64(WallClock.seconds)))
+        return ReceivedChallenge(try AcceptSignature(parsing: value.span), receivedAt: WallClock.seconds)
     }
 
     private static func parse(_ output: borrowing ByteBuffer) throws -> AcceptSignature {
