@@ -134,8 +134,8 @@ let package = Package(
         .target(
             name: "Enrolment",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "Encoding", "EventLoop", "HTTP", "Registry",
-                "Server", "TLS", "Telemetry", "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Encoding", "EventLoop", "Gateway", "HTTP",
+                "Registry", "Server", "TLS", "Telemetry", "Upstream", "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
 

@@ -223,6 +223,7 @@ enum AdministrationSeparation {
         let place = root["administration"]?.place(of: "listeners") ?? root.place
         let authorities = Set(
             listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
+                + (enrolment?.devices?.clients.authoritiesPaths ?? [])
                 + [enrolment?.authority.certificatePath].compactMap(\.self))
         for listener in administration.listeners {
             let objections = listeners.lazy.compactMap {

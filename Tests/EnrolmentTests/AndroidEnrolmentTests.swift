@@ -161,7 +161,7 @@ struct AndroidEnrolmentTests {
         let planned = try raised.planCertificate(now: WallClock.seconds)
         #expect(throws: EnrolmentFault.keyAttestation(.securityLevelTooLow(.trustedEnvironment))) {
             _ = try raised.command(
-                shown, planned, of: phone.device(), KeyStatusRecord(), now: WallClock.seconds, &subject)
+                shown, planned, of: phone.device(), .permitted, KeyStatusRecord(), now: WallClock.seconds, &subject)
         }
     }
 
@@ -208,7 +208,7 @@ struct AndroidEnrolmentTests {
                 let shown = try rules.binding(content, IssuerKeyRecord(), now: WallClock.seconds, &subject)
                 let planned = try rules.planCertificate(now: WallClock.seconds)
                 _ = try rules.command(
-                    shown, planned, of: details, KeyStatusRecord(), now: WallClock.seconds, &subject)
+                    shown, planned, of: details, .permitted, KeyStatusRecord(), now: WallClock.seconds, &subject)
                 return nil
             } catch {
                 return error

@@ -18,9 +18,9 @@ struct EnrolmentDecisionTests {
     @Test("a decision is one line with action, subject and reason")
     func lines() {
         let recorded = RecordedLines()
-        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
-        audit.decided(.keyBinding, Self.subject, .granted("rotation", serial: "01AB"), now: 1)
-        audit.decided(.keyBinding, EnrolmentSubject(), .refused(.tokenSignature), now: 1)
+        let audit = EnrolmentAudit { recorded.lines.append($0.description) }
+        audit.decided("key-binding", Self.subject, .granted("rotation", serial: "01AB"), now: 1)
+        audit.decided("key-binding", EnrolmentSubject(), .refused(.tokenSignature), now: 1)
         #expect(
             recorded.lines == [
                 "key-binding decision=granted what=rotation serial=01AB device=0123456789abcdef "
@@ -32,7 +32,7 @@ struct EnrolmentDecisionTests {
     @Test("programs read the same facts as members")
     func members() {
         let granted = EnrolmentDecision(
-            event: "key-binding", device: "0123456789abcdef", app: "TEAM123456.com.example.app",
+            event: "key-binding", device: "0123456789abcdef", app: "TEAM123456.com.example.app", target: nil,
             outcome: .granted("rotation", serial: "01AB"), omitted: 3)
         #expect(
             granted.members == [
@@ -40,7 +40,8 @@ struct EnrolmentDecisionTests {
                 "serial": "01AB", "device": "0123456789abcdef", "app": "TEAM123456.com.example.app", "omitted": "3",
             ])
         let refused = EnrolmentDecision(
-            event: "instance-initialization", device: nil, app: nil, outcome: .refused(.attestation(.rpIDMismatch)),
+            event: "instance-initialization", device: nil, app: nil, target: nil,
+            outcome: .refused(.attestation(.rpIDMismatch)),
             omitted: 0)
         #expect(refused.members["decision"] == "refused")
         #expect(refused.members["step"] != nil && refused.members["reason"]?.isEmpty == false)
@@ -56,10 +57,12 @@ struct EnrolmentDecisionTests {
     @Test("refusals write at most twenty lines a second, and the omitted ones are counted")
     func flood() {
         let recorded = RecordedLines()
-        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
-        for _ in 0..<1_000 { audit.decided(.initialization, EnrolmentSubject(), .refused(.nonceRefused), now: 7) }
+        let audit = EnrolmentAudit { recorded.lines.append($0.description) }
+        for _ in 0..<1_000 {
+            audit.decided("instance-initialization", EnrolmentSubject(), .refused(.nonceRefused), now: 7)
+        }
         #expect(recorded.lines.count == 20)
-        audit.decided(.initialization, EnrolmentSubject(), .refused(.nonceRefused), now: 8)
+        audit.decided("instance-initialization", EnrolmentSubject(), .refused(.nonceRefused), now: 8)
         #expect(recorded.lines.count == 21)
         #expect(recorded.lines[20].contains("omitted=980"))
     }
@@ -67,8 +70,8 @@ struct EnrolmentDecisionTests {
     @Test("every admission is logged")
     func granted() {
         let recorded = RecordedLines()
-        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
-        for _ in 0..<100 { audit.decided(.keyBinding, Self.subject, .granted("first", serial: "1"), now: 7) }
+        let audit = EnrolmentAudit { recorded.lines.append($0.description) }
+        for _ in 0..<100 { audit.decided("key-binding", Self.subject, .granted("first", serial: "1"), now: 7) }
         #expect(recorded.lines.count == 100)
     }
 
@@ -97,7 +100,7 @@ struct EnrolmentErrorTests {
 
     @Test("the table has exactly these statuses and codes")
     func rows() {
-        let rows = EnrolmentError.allCases.map { "\($0.row.status) \($0.row.code)" }
+        let rows = EnrolmentError.own.map { "\($0.row.status) \($0.row.code)" }
         #expect(
             rows == [
                 "400 bad_request", "403 invalid_request", "403 integrity_check_error", "403 os_outdated",
@@ -135,13 +138,15 @@ struct EnrolmentErrorTests {
             (.keyAttestation(.statusListMissing), .temporarilyUnavailable), (.hardwareSignature, .invalidRequest),
             (.certificateKeyMismatch, .invalidRequest), (.integrity(.device), .integrityCheck),
             (.integrity(.notForKey), .invalidRequest), (.integrity(.signature), .server),
-            (.integrity(.malformed), .validation),
+            (.integrity(.malformed), .validation), (.instanceOfAnother, .invalidRequest),
+            (.renewalElsewhere, .invalidRequest),
+            (.denied(.proofStale, detail: nil, component: nil), .denied(.proofStale)),
         ]
         for (fault, error) in expected {
             #expect(fault.error == error, "\(fault)")
             #expect(!fault.reason.isEmpty && fault.reason.allSatisfy(\.isASCII))
         }
-        #expect(Set(expected.map(\.1)) == Set(EnrolmentError.allCases))
+        #expect(Set(expected.map(\.1)) == Set(EnrolmentError.own + [.denied(.proofStale)]))
     }
 
     @Test("a refusal is JSON of two members, is not cached, and reveals no internal fault")

@@ -39,14 +39,13 @@ final class TestService {
         self.registryRequests = registryRequests
         shared = EnrolmentShared(counts)
         let rules = try EnrolmentRules(settings, registry.identity, keys.library)
-        let handler = EnrolmentHandler(
-            rules, registry, registryRequests, shared,
-            audit: EnrolmentAudit { [unowned self] in decisions.append($0.description) })
+        let audit = EnrolmentAudit { [unowned self] in decisions.append($0.description) }
+        let handler = EnrolmentHandler(rules, registry, registryRequests, shared, audit: audit)
         let application = EnrolmentApplication(
             handler: handler, contentLimit: settings.contentLimit,
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
-            shared: shared)
+            shared: shared, audit: audit)
         let acceptor = Acceptor(loop: loop, settings: settings.server, pool: BufferPool(), application: application)
         acceptor.listen(on: try Socket.listen(on: try SocketAddress(unixPath: directory.socket), isShared: false))
         self.acceptor = acceptor

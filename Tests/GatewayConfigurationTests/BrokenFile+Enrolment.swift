@@ -25,6 +25,40 @@ extension BrokenFile {
             "    ▶clients: { authorities: [ca.pem] }\n  url: https://localhost:8444",
             "unknown key `clients`"),
         BrokenFile(
+            enrolling: "enrolled devices without a certificate",
+            "  url: https://localhost:8444",
+            "  devices:\n    address: 127.0.0.1:8446\n    tls: { certificate: server.pem, key: server.key }\n"
+                + "    clients: { authorities: [ca.pem], require: ▶optional }\n  url: https://localhost:8444",
+            "devices are known by their certificates"),
+        BrokenFile(
+            enrolling: "enrolled devices at the address of all others",
+            "  url: https://localhost:8444",
+            "  devices:\n    address: ▶127.0.0.1:8444\n    tls: { certificate: server.pem, key: server.key }\n"
+                + "    clients: { authorities: [ca.pem] }\n  url: https://localhost:8444",
+            "127.0.0.1:8444 is the listener of enrolment"),
+        BrokenFile(
+            enrolling: "enrolled devices at the address of a listener",
+            "  url: https://localhost:8444",
+            "  devices:\n    address: ▶127.0.0.1:8443\n    tls: { certificate: server.pem, key: server.key }\n"
+                + "    clients: { authorities: [ca.pem] }\n  url: https://localhost:8444",
+            "127.0.0.1:8443 is a listener of the gateway's clients"),
+        BrokenFile(
+            enrolling: "renewals with certificates that no listener takes",
+            "  url: https://localhost:8444",
+            "  renewal: ▶mtls\n  url: https://localhost:8444",
+            "`renewal: mtls` needs the listener `devices`"),
+        BrokenFile(
+            enrolling: "a time of grace where every device may renew",
+            "  url: https://localhost:8444",
+            "  renewal_grace: ▶7d\n  url: https://localhost:8444",
+            "`renewal_grace` has no effect without `renewal: mtls`"),
+        BrokenFile(
+            enrolling: "a time of grace for which no certificate is remembered",
+            "  url: https://localhost:8444",
+            "  devices:\n    address: 127.0.0.1:8446\n    tls: { certificate: server.pem, key: server.key }\n"
+                + "    clients: { authorities: [ca.pem] }\n  renewal_grace: ▶91d\n  url: https://localhost:8444",
+            "`91d` is out of range"),
+        BrokenFile(
             enrolling: "receipts without a key",
             "  content_limit",
             "  receipts:\n    ▶team: A1B2C3D4E5\n    key_id: ABCDE12345\n  content_limit",

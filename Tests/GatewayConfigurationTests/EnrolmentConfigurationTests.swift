@@ -55,6 +55,23 @@ struct EnrolmentConfigurationTests {
         #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
+    @Test("devices renew over mutual TLS where they have a listener for it, and else as before")
+    func renewal() throws {
+        let devices =
+            "  devices:\n    address: 127.0.0.1:8446\n    tls: { certificate: server.pem, key: server.key }\n"
+            + "    clients: { authorities: [ca.pem], accept: [issued, registered] }\n"
+        func read(_ text: String) throws -> EnrolmentConfiguration {
+            try #require(try Conf.read(Self.short + text).configuration.enrolment)
+        }
+        #expect(try read("").renewal == .tls && read("").addresses.count == 1)
+        let standard = try read(devices)
+        #expect(standard.renewal == .mtls && standard.renewalGrace == .seconds(2_592_000))
+        #expect(standard.addresses.map(\.description) == ["[::1]:8444", "127.0.0.1:8446"])
+        #expect(standard.devices?.clients.acceptsRegistered == true)
+        #expect(try read(devices + "  renewal: tls\n").renewal == .tls)
+        #expect(try read(devices + "  renewal_grace: 0s\n").renewalGrace == .zero)
+    }
+
     private static func receipts(_ more: String = "") throws -> ReceiptsConfiguration? {
         let text = short + "  receipts:\n    team: A1B2C3D4E5\n    key_id: ABCDE12345\n    key: apple.p8\n" + more
         return try Conf.read(text).configuration.enrolment?.receipts

@@ -52,6 +52,10 @@ package final class MemoryContent {
             } ?? 0
         facts.isNonceUsed = look.nonce.map { used[.nonce]?[$0.id] != nil } ?? false
         facts.isTokenUsed = look.token.map { used[.token]?[$0.id] != nil } ?? false
+        if look.certificateEnd, let device = look.device.flatMap({ number(of: $0) }) {
+            let keys = Set(self[device].bindings.map(\.key))
+            facts.certificateEnd = certificates.values.filter { keys.contains($0.key) }.map(\.notAfter).max()
+        }
         facts.isSerialIssued = look.serial.map { certificates[$0] != nil } ?? false
         for subject in look.subjects {
             if revokedSubjects[subject] != nil { facts.barredSubjects.insert(subject) }
@@ -193,6 +197,9 @@ package final class MemoryContent {
                 self[id].attestation?.attestedAt = time
                 self[id].attestation?.systemVersion = version
             }
+        case .keepEvidence(let evidence, let id, let time):
+            self[id].attestation?.attestedAt = time
+            if case .attestation(let version) = evidence { self[id].attestation?.systemVersion = version }
         case .keepApp(let app, let id): self[id].attestation?.app = app
         case .markListed(let id, let isListed): self[id].attestation?.isKeyListed = isListed
         case .keepReceipt(let id, let content, let riskMetric, let refresh):
@@ -255,6 +262,9 @@ package final class MemoryContent {
             let found = examined.map(device).filter(search.admits).prefix(max(0, limit))
             return .found(
                 FoundDevices(Array(found), limit: limit, examined: examined.count, last: examined.last))
+        case .listSubject(let subject, let limit):
+            let found = numbers.reversed().map(device).filter { $0.subject == subject }
+            return .devices(Array(found.prefix(max(0, limit))))
         case .show(let selector):
             if let id = number(of: selector) { return .device(details(id)) }
             if case .binding = selector { throw .bindingUnknown }

@@ -1,9 +1,10 @@
 public import Attestation
 public import Cryptography
 public import Encoding
+package import Gateway
 internal import HTTP
 internal import Registry
-internal import Vocabulary
+public import Vocabulary
 
 /// A refusal of an enrolment request, with one case for each check. `EnrolmentError` has a row for each.
 public enum EnrolmentFault: Error, Equatable, Sendable {
@@ -58,6 +59,14 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case developmentDevicesExhausted
     case instanceUnknown
     case instanceRevoked
+    /// The instance to be revoked is another person's.
+    case instanceOfAnother
+    /// The device has to renew its key with its own certificate.
+    case renewalElsewhere
+    /// The device of the certificate, or its proof, is denied as by the gateway.
+    ///
+    /// - component: What the proof does not cover.
+    case denied(Denial, detail: String?, component: String?)
     /// The assertion's counter was used before.
     case counterSpent
     /// The assertion's counter is further behind than the app's mode allows.
@@ -100,6 +109,8 @@ extension EnrolmentFault {
             .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
+        case .instanceOfAnother, .renewalElsewhere: .invalidRequest
+        case .denied(let denial, _, _): .denied(denial)
         case .riskTooHigh, .extensions, .extensionWithheld, .attestationRevoked: .integrityCheck
         case .systemOutdated: .osOutdated
         case .instanceUnknown: .notFound
@@ -113,7 +124,7 @@ extension EnrolmentFault {
     public var retryAfter: Int? {
         switch self {
         case .approvalPending: 60
-        case .storeUnavailable: 5
+        case .storeUnavailable, .denied(.storeUnavailable, _, _): 5
         case .keyAttestation(.statusListMissing): KeyStatus.retryAfter
         case .admission(.keysUnavailable): IssuerKeys.retryAfter
         case .admission(.keyNotFetched): IssuerKeys.retryAfterFetch
@@ -157,6 +168,9 @@ extension EnrolmentFault {
         case .tagTaken: "another app instance has this hardware_key_tag: draw a new one at random"
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
+        case .instanceOfAnother: "the app instance is another person's"
+        case .renewalElsewhere: "renew at the listener for enrolled devices, with this app instance's certificate"
+        case .denied(let denial, let detail, _): detail ?? "\(denial.row.code)"
         case .counterSpent: "the counter was used before"
         case .counterLate: "the counter is lower than one that was used: make a new proof"
         case .keyRefused: "the new key cannot be bound to this app instance"
@@ -178,6 +192,10 @@ extension EnrolmentFault {
         case .integrity(let fault): fault.step.rawValue
         default: nil
         }
+    }
+
+    package init(_ refusal: Refusal) {
+        self = .denied(refusal.denial, detail: refusal.detail, component: refusal.component)
     }
 
     /// Runs a computation and converts its error to a failed check.
@@ -288,8 +306,8 @@ extension AssertionFault {
     }
 }
 
-/// The refusals of the enrolment endpoints, in one table.
-public enum EnrolmentError: CaseIterable, Sendable {
+/// The refusals of the enrolment endpoints, in one table, and those of the gateway where devices have a certificate.
+public enum EnrolmentError: Hashable, Sendable {
     case badRequest
     case invalidRequest
     case integrityCheck
@@ -298,6 +316,20 @@ public enum EnrolmentError: CaseIterable, Sendable {
     case validation
     case server
     case temporarilyUnavailable
+    /// A row of the gateway's table.
+    case denied(Denial)
+
+    /// The rows of the endpoints' own table.
+    static let own: [EnrolmentError] = [
+        .badRequest, .invalidRequest, .integrityCheck, .osOutdated, .notFound, .validation, .server,
+        .temporarilyUnavailable,
+    ]
+    /// The rows of the gateway's table for a device's certificate and its proof.
+    static let denials: [Denial] = [
+        .deviceUnknown, .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused, .proofRequired,
+        .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .bodyDigestMismatch,
+        .counterReplayed, .counterLate, .storeUnavailable, .internalError,
+    ]
 
     /// One row of the table.
     public struct Row: Sendable {
@@ -335,6 +367,8 @@ public enum EnrolmentError: CaseIterable, Sendable {
             Row(
                 code: "temporarily_unavailable", status: 503,
                 sentence: "The service is not available: try again later.")
+        case .denied(let denial):
+            Row(code: denial.row.code, status: denial.status ?? 403, sentence: denial.row.sentence)
         }
     }
 
@@ -348,6 +382,12 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     case initialization
     case keyBinding
     case deviceTokenKeys
+    /// The gateway's challenge endpoint, for the proofs of the next ones.
+    case challenge
+    case attestation
+    case instances
+    /// The path ends with the id of an instance.
+    case instance
 
     package var path: StaticString {
         switch self {
@@ -355,26 +395,61 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
         case .initialization: "/instance-initialization"
         case .keyBinding: "/key-binding"
         case .deviceTokenKeys: "/.well-known/jwks.json"
+        case .challenge: "/.well-known/attestgate/challenge"
+        case .attestation: "/attestation"
+        case .instances: "/instances"
+        case .instance: "/instances/{id}"
         }
     }
 
     /// The only permitted method.
-    var method: HTTP.Method { isReading ? .get : .post }
-
-    /// Whether requests have no content.
-    var isReading: Bool {
+    var method: HTTP.Method {
         switch self {
-        case .nonce, .deviceTokenKeys: true
-        case .initialization, .keyBinding: false
+        case .nonce, .deviceTokenKeys, .challenge, .instances: .get
+        case .initialization, .keyBinding, .attestation: .post
+        case .instance: .patch
+        }
+    }
+
+    /// Whether the request has content.
+    var hasContent: Bool { method != .get }
+
+    /// Whether a listener serves the endpoint.
+    ///
+    /// - Parameter hasCertificates: Whether its clients are enrolled devices.
+    func isServed(toDevices hasCertificates: Bool) -> Bool {
+        switch self {
+        case .nonce, .keyBinding: true
+        case .initialization, .deviceTokenKeys: !hasCertificates
+        case .challenge, .attestation, .instances, .instance: hasCertificates
         }
     }
 
     /// The name in logs and metrics.
-    package var name: String { self == .deviceTokenKeys ? "jwks" : String("\(path)".dropFirst()) }
+    package var name: String {
+        switch self {
+        case .deviceTokenKeys: "jwks"
+        case .challenge: "challenge"
+        case .instance: "instance"
+        case .nonce, .initialization, .keyBinding, .attestation, .instances: String("\(path)".dropFirst())
+        }
+    }
+
+    private static let instancePrefix = "/instances/"
 
     init?(path: String) {
-        guard let endpoint = Self.allCases.first(where: { "\($0.path)" == path }) else { return nil }
-        self = endpoint
+        if path.hasPrefix(Self.instancePrefix) {
+            self = .instance
+        } else {
+            guard let endpoint = Self.allCases.first(where: { "\($0.path)" == path }) else { return nil }
+            self = endpoint
+        }
+    }
+
+    /// Returns the instance that a path of `instance` names. Nil if it is no id.
+    static func instance(path: String) -> KeyID? {
+        guard let bytes = Base64URL.decode(String(path.dropFirst(instancePrefix.count))) else { return nil }
+        return KeyID(digest: bytes.span)
     }
 }
 
@@ -398,6 +473,7 @@ extension EnrolmentFault {
             case .deviceUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
             case .extensionWithheld: .extensionWithheld
+            case .renewalElsewhere: .renewalElsewhere
             case .serialUsed: .checkFailed(CryptographyError(doing: "generate an unused serial number"))
             case .keyBound, .keyMismatch: .keyRefused
             case .tooManyKeys: .keysExhausted

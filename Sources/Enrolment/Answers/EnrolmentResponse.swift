@@ -1,6 +1,7 @@
 public import Cryptography
 internal import Encoding
 internal import HTTP
+internal import Registry
 public import Vocabulary
 
 /// The answer of an enrolment endpoint.
@@ -49,11 +50,62 @@ public struct EnrolmentResponse: Equatable, Sendable {
         return EnrolmentResponse(200, #"{"certificate_chain":[\#(chain)],"expires_at":\#(issued.expiresAt)}"#)
     }
 
+    /// The answer to `GET /.well-known/attestgate/challenge`.
+    static func challenge(_ acceptSignature: [UInt8]?) -> EnrolmentResponse {
+        EnrolmentResponse(204, further: Self.field(acceptSignature))
+    }
+
+    private static func field(_ acceptSignature: [UInt8]?) -> [Field] {
+        acceptSignature.map { [Field(name: "Accept-Signature", value: String(decoding: $0, as: UTF8.self))] } ?? []
+    }
+
+    /// The answer to `POST /attestation`.
+    static func attested(_ posture: Posture) -> EnrolmentResponse {
+        json { $0.object("posture") { posture.write(to: &$0) } }
+    }
+
+    /// The answer to `GET /instances`.
+    ///
+    /// - Parameter current: The device that asks.
+    static func instances(_ devices: [Device], current: DeviceID) -> EnrolmentResponse {
+        let objects = devices.map { device in
+            JSONWriter.object { object in
+                object.member("id", Base64URL.encode(device.identity.hardwareKey.bytes))
+                object.member("platform", device.identity.platform.rawValue)
+                object.member("app", device.identity.app.description)
+                object.member("status", device.state.rawValue.uppercased())
+                object.member("created_at", device.registeredAt)
+                object.member("current", device.id == current)
+            }
+        }
+        return EnrolmentResponse(200, "[\(objects.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ","))]")
+    }
+
+    /// The answer to `PATCH /instances/{id}`.
+    static var revoked: EnrolmentResponse { EnrolmentResponse(204) }
+
+    private static func json(_ members: (inout JSONWriter) -> Void) -> EnrolmentResponse {
+        EnrolmentResponse(200, String(decoding: JSONWriter.object(members), as: UTF8.self))
+    }
+
     /// The answer of an endpoint that refuses. Only the log has details of internal faults.
-    public static func refusal(_ fault: EnrolmentFault) -> EnrolmentResponse {
+    ///
+    /// - Parameter acceptSignature: What a proof must cover, with a new challenge, for a denial that asks for one.
+    public static func refusal(_ fault: EnrolmentFault, acceptSignature: [UInt8]? = nil) -> EnrolmentResponse {
         let row = fault.error.row
-        let description = fault.error.isOurs ? "\(row.sentence)" : "\(row.sentence) Here: \(fault.reason)."
-        return refusal(row.status, row.code, description, retryAfter: fault.retryAfter)
+        guard case .denied(let denial, _, let component) = fault else {
+            let description = fault.error.isOurs ? "\(row.sentence)" : "\(row.sentence) Here: \(fault.reason)."
+            return refusal(row.status, row.code, description, retryAfter: fault.retryAfter)
+        }
+        // As the gateway, which gives details to its log only.
+        let missing = component.map { " Missing: \($0)." } ?? ""
+        var further: [Field] = []
+        if denial.asksForProof {
+            further.append(Field(name: "WWW-Authenticate", value: "Signature realm=\"attestgate\""))
+            further += field(acceptSignature)
+        }
+        return refusal(
+            row.status, row.code, "\(row.sentence)\(missing)", retryAfter: fault.retryAfter, further: further)
     }
 
     /// The answer to a request that was refused before its content was parsed.

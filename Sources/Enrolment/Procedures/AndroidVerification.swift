@@ -1,5 +1,6 @@
 internal import Attestation
 internal import Cryptography
+internal import Encoding
 internal import Registry
 internal import Vocabulary
 
@@ -76,16 +77,16 @@ struct AndroidVerification {
     func verify(
         _ binding: KeyBinding, of details: DeviceDetails, _ status: KeyStatus, now: Int64
     ) throws(EnrolmentFault) -> VerifiedBinding {
-        guard let list = status.list else { throw .keyAttestation(.statusListMissing) }
+        guard status.list != nil else { throw .keyAttestation(.statusListMissing) }
         let (counter, chain) = try binding.verifySignature(key: try library.key(of: details.device), library)
-        let serials = (details.attestation?.phone?.serials ?? []).compactMap(AttestationSerial.init(hexadecimal:))
-        if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
+        try judge(details.attestation?.phone, by: status)
         let known = details.attestation?.phone
         let isHardwareKey = binding.keyID == details.device.identity.hardwareKey
         var keyAttestation = isHardwareKey ? CertificateKeyAttestation.earlier : .missing
         var phone: AttestedPhone?
         if let chain {
-            let verified = try attested(binding, by: chain, status, now: now)
+            let verified = try attested(by: chain, binding.nonce, binding.tag, status, now: now)
+            guard verified.publicKey == binding.point else { throw .certificateKeyMismatch }
             keyAttestation = .new(SystemVersion(verified))
             phone = try self.phone(verified).with(known?.integrity)
             // Such a chain says where the certificate's key lives. The hardware key stays where it was made.
@@ -107,15 +108,50 @@ struct AndroidVerification {
         return VerifiedBinding(counter: counter, shown: [], phone: phone, keyAttestation: keyAttestation)
     }
 
-    /// Verifies the attestation of the certificate's key.
+    /// Verifies the attestation of a further key, whose challenge is of the form `nonce-and-tag`.
     private func attested(
-        _ binding: KeyBinding, by chain: [[UInt8]], _ status: KeyStatus, now: Int64
+        by chain: [[UInt8]], _ nonce: IssuedNonce, _ tag: [UInt8], _ status: KeyStatus, now: Int64
     ) throws(EnrolmentFault) -> VerifiedKeyAttestation {
-        let hash = try library.digest(of: binding.nonce.text, binding.tag)
-        let evidence = KeyAttestationEvidence(certificates: chain, clientDataHash: hash.bytes)
-        let verified = try verify(evidence, status, now: now)
-        guard verified.publicKey == binding.point else { throw .certificateKeyMismatch }
-        return verified
+        let hash = try library.digest(of: nonce.text, tag)
+        return try verify(
+            KeyAttestationEvidence(certificates: chain, clientDataHash: hash.bytes), status, now: now)
+    }
+
+    /// Refuses a phone one of whose certificates was revoked after it was presented.
+    private func judge(_ phone: AttestedPhone?, by status: KeyStatus) throws(EnrolmentFault) {
+        guard let list = status.list else { throw .keyAttestation(.statusListMissing) }
+        let serials = (phone?.serials ?? []).compactMap(AttestationSerial.init(hexadecimal:))
+        if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
+    }
+
+    // MARK: - A new posture
+
+    /// Verifies the attestation of a key that was made for the request, and the token of Google Play, if they were
+    /// sent.
+    ///
+    /// - Returns: What is to be stored. The hardware key's own protection stays that of its attestation.
+    func reattest(
+        _ request: PostureRequest, of details: DeviceDetails, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> (phone: AttestedPhone?, evidence: Reattestation.Evidence?) {
+        let known = details.attestation?.phone
+        try judge(known, by: status)
+        // A device that an operator has added has no tag, and nothing that could be renewed.
+        guard let name = details.attestation?.tag, let known else {
+            guard request.chain == nil, request.playIntegrityToken == nil else { throw .memberUnknown }
+            return (nil, nil)
+        }
+        let tag = Array(Base64URL.encode(name).utf8)
+        var phone: AttestedPhone?
+        var evidence: Reattestation.Evidence?
+        if let chain = request.chain {
+            let verified = try attested(by: chain, request.nonce, tag, status, now: now)
+            phone = try self.phone(verified).with(known.integrity).with(known.securityLevel)
+            evidence = .attestation(SystemVersion(verified))
+        }
+        let verdict = try verdict(
+            of: request.playIntegrityToken, isDemanded: false, request.nonce, tag, now: now)
+        if let verdict { phone = (phone ?? known).with(verdict) }
+        return (phone, evidence)
     }
 
     /// Verifies the token of Google Play.

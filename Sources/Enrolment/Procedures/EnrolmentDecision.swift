@@ -1,3 +1,5 @@
+internal import EventLoop
+
 /// The subject of a request for logs and counts, as far as known.
 struct EnrolmentSubject {
     enum AttestationVerdict {
@@ -9,6 +11,8 @@ struct EnrolmentSubject {
     /// not.
     var device: String?
     var app: String?
+    /// The short id of the device that the request is to change, if that is another one.
+    var target: String?
     /// The verdict on the attestation. Nil until one is examined.
     var attestation: AttestationVerdict?
 }
@@ -16,17 +20,20 @@ struct EnrolmentSubject {
 /// A decision of enrolment for the log. It contains no nonce, attestation, token or key.
 public struct EnrolmentDecision: Sendable {
     public enum Outcome: Equatable, Sendable {
-        /// The request was granted. The text is `registered` or `repeated`, or `first`, `rotation` or `renewal`.
+        /// The request was granted. The text is `registered` or `repeated`, or `first`, `rotation` or `renewal`, or
+        /// `attested`, `listed` or `revoked`.
         ///
         /// - serial: The serial number of the issued certificate.
         case granted(String, serial: String?)
         case refused(EnrolmentFault)
     }
 
-    /// The endpoint: `instance-initialization` or `key-binding`.
+    /// The endpoint by its name, or `connection`.
     public let event: String
     public let device: String?
     public let app: String?
+    /// Another device that is meant.
+    public let target: String?
     public let outcome: Outcome
     /// The number of earlier refusals that were not logged, because there were too many in one second.
     public let omitted: Int
@@ -52,6 +59,7 @@ extension EnrolmentDecision: CustomStringConvertible {
         }
         if let device { facts.append(LogFact("device", device)) }
         if let app { facts.append(LogFact("app", app)) }
+        if let target { facts.append(LogFact("target", target)) }
         if omitted > 0 { facts.append(LogFact("omitted", omitted)) }
         if case .refused(let fault) = outcome, let step = fault.step { facts.append(LogFact("step", "\(step)")) }
         return facts
@@ -71,7 +79,7 @@ extension EnrolmentDecision: CustomStringConvertible {
 
 /// The log of decisions. It has all admissions, but only a limited number of refusals per second, so that a flood does
 /// not fill the disk.
-struct EnrolmentAudit {
+final class EnrolmentAudit {
     private let notify: (EnrolmentDecision) -> Void
     private var second: Int64 = 0
     private var reported = 0
@@ -83,12 +91,25 @@ struct EnrolmentAudit {
         self.notify = notify
     }
 
+    /// Logs a refusal, and sends it.
+    ///
+    /// - Parameter acceptSignature: As in `EnrolmentResponse.refusal`.
+    func refuse(
+        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ reply: EnrolmentReply,
+        acceptSignature: [UInt8]? = nil
+    ) {
+        decided(endpoint.name, subject, .refused(fault), now: WallClock.seconds)
+        reply.send(.refusal(fault, acceptSignature: acceptSignature), fault.error)
+    }
+
+    func granted(_ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ what: String, serial: String? = nil) {
+        decided(endpoint.name, subject, .granted(what, serial: serial), now: WallClock.seconds)
+    }
+
     /// Logs a decision.
     ///
     /// - Parameter now: The time in seconds since 1970.
-    mutating func decided(
-        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, now: Int64
-    ) {
+    func decided(_ event: String, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, now: Int64) {
         if case .refused = outcome {
             if now != second { (second, reported) = (now, 0) }
             guard reported < Self.refusalsPerSecond else {
@@ -99,7 +120,8 @@ struct EnrolmentAudit {
         }
         notify(
             EnrolmentDecision(
-                event: endpoint.name, device: subject.device, app: subject.app, outcome: outcome, omitted: omitted))
+                event: event, device: subject.device, app: subject.app, target: subject.target, outcome: outcome,
+                omitted: omitted))
         omitted = 0
     }
 }

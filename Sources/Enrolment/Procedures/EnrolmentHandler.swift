@@ -1,5 +1,18 @@
 internal import EventLoop
+internal import Gateway
 internal import Registry
+internal import TLS
+internal import Vocabulary
+
+/// A complete request, except its head.
+struct EnrolmentRequest {
+    let endpoint: EnrolmentEndpoint
+    let content: [UInt8]
+    /// The instance that the path names. Nil if it names none.
+    let instance: KeyID?
+    /// The client's certificate. Nil on the listener that requests none.
+    let certificate: ClientIdentity?
+}
 
 /// The handler of complete requests. It applies the rules, asks the registry, answers and logs.
 ///
@@ -9,13 +22,17 @@ final class EnrolmentHandler {
     private let registry: DeviceRegistry
     private let registryRequests: RegistryRequests
     private let shared: EnrolmentShared
-    private var audit: EnrolmentAudit
+    private let audit: EnrolmentAudit
+    /// Nil if no listener requests certificates.
+    private let devices: DeviceEndpoints?
 
+    /// - Parameter enforcement: Nil if no listener requests certificates.
     init(
         _ rules: EnrolmentRules, _ registry: DeviceRegistry, _ registryRequests: RegistryRequests,
         _ shared: EnrolmentShared,
-        audit: EnrolmentAudit
+        enforcement: EndpointEnforcement? = nil, audit: EnrolmentAudit
     ) {
+        devices = enforcement.map { DeviceEndpoints($0, rules, registryRequests, shared, audit) }
         self.rules = rules
         self.registry = registry
         self.registryRequests = registryRequests
@@ -23,12 +40,29 @@ final class EnrolmentHandler {
         self.audit = audit
     }
 
-    func serve(_ endpoint: EnrolmentEndpoint, _ content: [UInt8], _ reply: EnrolmentReply) {
-        switch endpoint {
-        case .nonce: sendNonce(reply)
-        case .initialization: initialize(content, reply)
-        case .keyBinding: bind(content, reply)
-        case .deviceTokenKeys: sendTokenKeys(reply)
+    func serve(_ request: EnrolmentRequest, _ reply: EnrolmentReply) {
+        guard request.certificate != nil else { return serve(request, from: nil, reply) }
+        guard let devices else { return audit.refuse(request.endpoint, EnrolmentSubject(), .storeUnavailable, reply) }
+        devices.admit(request, reply) { [self] in serve(request, from: $0, reply) }
+    }
+
+    /// - Parameter caller: The device of the certificate. Nil without a certificate.
+    private func serve(
+        _ request: EnrolmentRequest, from caller: EndpointEnforcement.Caller?, _ reply: EnrolmentReply
+    ) {
+        switch (request.endpoint, caller) {
+        case (.nonce, _): sendNonce(reply)
+        case (.initialization, _): initialize(request.content, reply)
+        case (.keyBinding, let caller):
+            bind(request.content, caller.map { .ofDevice($0.device.id) } ?? rules.renewal, reply)
+        case (.deviceTokenKeys, _): sendTokenKeys(reply)
+        case (.challenge, let caller?): devices?.challenge(caller, reply)
+        case (.attestation, let caller?): devices?.attest(request, by: caller, reply)
+        case (.instances, let caller?): devices?.list(by: caller, reply)
+        case (.instance, let caller?): devices?.revoke(request, by: caller, reply)
+        // No listener without certificates serves them.
+        case (.challenge, nil), (.attestation, nil), (.instances, nil), (.instance, nil):
+            audit.refuse(request.endpoint, EnrolmentSubject(), .instanceUnknown, reply)
         }
     }
 
@@ -61,16 +95,16 @@ final class EnrolmentHandler {
             request = try rules.initialization(content, shared.keyStatus, now: WallClock.seconds, &subject)
         } catch {
             countAttestation(subject)
-            return refuse(.initialization, subject, error, reply)
+            return audit.refuse(.initialization, subject, error, reply)
         }
         countAttestation(subject)
         registryRequests.perform(.initialize(request)) { [self, subject] result in
             do throws(EnrolmentFault) {
                 let what = try Self.initialized(try result.get())
-                decided(.initialization, subject, .granted(what, serial: nil))
+                audit.granted(.initialization, subject, what)
                 reply.send(.initialized)
             } catch {
-                refuse(.initialization, subject, error, reply)
+                audit.refuse(.initialization, subject, error, reply)
             }
         }
     }
@@ -96,14 +130,14 @@ final class EnrolmentHandler {
 
     // MARK: - Key binding
 
-    private func bind(_ content: [UInt8], _ reply: EnrolmentReply) {
+    private func bind(_ content: [UInt8], _ renewal: KeyRenewal, _ reply: EnrolmentReply) {
         var subject = EnrolmentSubject()
         let shown: EnrolmentRules.ShownBinding
         do throws(EnrolmentFault) {
             shown = try rules.binding(content, shared.issuerKeys, now: WallClock.seconds, &subject)
         } catch {
             if error == .admission(.keyNotFetched) { shared.issuerKeys.isWanted = true }
-            return refuse(.keyBinding, subject, error, reply)
+            return audit.refuse(.keyBinding, subject, error, reply)
         }
         registryRequests.perform(.show(DeviceSelector(shown.binding.hardwareKey))) { [self, subject] result in
             var subject = subject
@@ -111,10 +145,11 @@ final class EnrolmentHandler {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
                 let now = WallClock.seconds
                 let planned = try rules.planCertificate(now: now)
-                let command = try rules.command(shown, planned, of: details, shared.keyStatus, now: now, &subject)
+                let command = try rules.command(
+                    shown, planned, of: details, renewal, shared.keyStatus, now: now, &subject)
                 bind(shown, planned, by: command, subject, reply)
             } catch {
-                refuse(.keyBinding, subject, error, reply)
+                audit.refuse(.keyBinding, subject, error, reply)
             }
         }
     }
@@ -130,10 +165,10 @@ final class EnrolmentHandler {
                 // again and gets another. It then uses a new nonce and a new assertion.
                 let issued = try rules.issue(planned, for: shown.binding, device: command.hardwareKey)
                 shared.count { $0.certificatesIssued += 1 }
-                decided(.keyBinding, subject, .granted(what, serial: issued.serial))
+                audit.granted(.keyBinding, subject, what, serial: issued.serial)
                 reply.send(.bound(issued))
             } catch {
-                refuse(.keyBinding, subject, error, reply)
+                audit.refuse(.keyBinding, subject, error, reply)
             }
         }
     }
@@ -146,21 +181,6 @@ final class EnrolmentHandler {
         case .bound(_, .renewal): return "renewal"
         case .refused(let refusal): throw EnrolmentFault(refusal)
         }
-    }
-
-    // MARK: - Reporting
-
-    private func refuse(
-        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ reply: EnrolmentReply
-    ) {
-        decided(endpoint, subject, .refused(fault))
-        reply.send(.refusal(fault), fault.error)
-    }
-
-    private func decided(
-        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome
-    ) {
-        audit.decided(endpoint, subject, outcome, now: WallClock.seconds)
     }
 }
 

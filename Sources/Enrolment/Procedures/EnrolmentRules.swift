@@ -15,6 +15,8 @@ struct EnrolmentRules {
     let deviceTokens: DeviceTokenIssuer?
     let admission: EnrolmentSettings.Admission
     let overlap: Int64
+    /// Whether devices without a client certificate may renew.
+    let renewal: KeyRenewal
     let library: LibraryContext
     private let logNames: DeviceLogNames
 
@@ -38,6 +40,7 @@ struct EnrolmentRules {
         }
         admission = settings.admission
         overlap = settings.rotationOverlap
+        renewal = settings.renewal
         self.library = library
     }
 
@@ -118,6 +121,34 @@ extension EnrolmentRules {
     }
 }
 
+/// A new posture of an enrolled device.
+extension EnrolmentRules {
+    /// Verifies what the device has sent besides its proof, and returns the command for the registry.
+    ///
+    /// - Parameters:
+    ///   - proof: What the proof shows of the app.
+    ///   - status: The status list of Android's attestation keys.
+    ///   - now: The time in seconds since 1970.
+    func reattestation(
+        _ request: PostureRequest, _ nonce: SingleUse, showing proof: ShownApp, of details: DeviceDetails,
+        _ status: KeyStatusRecord, now: Int64
+    ) throws(EnrolmentFault) -> Reattestation {
+        let device = details.device
+        var phone: AttestedPhone?
+        let evidence: Reattestation.Evidence?
+        switch try app(of: device.identity).verification {
+        case .apple:
+            guard request.chain == nil, request.playIntegrityToken == nil else { throw .memberUnknown }
+            evidence = .assertion
+        case .android(let android):
+            (phone, evidence) = try android.reattest(
+                request, of: details, android.status(in: status, now: now), now: now)
+        }
+        return Reattestation(
+            device: device.id, nonce: nonce, epoch: nonces.epoch, phone: phone, evidence: evidence, app: proof)
+    }
+}
+
 /// Key binding: from the content to a command for the registry, in two steps. The registry supplies the hardware key in
 /// between.
 extension EnrolmentRules {
@@ -146,10 +177,11 @@ extension EnrolmentRules {
     ///
     /// - Parameters:
     ///   - details: The device that is registered under the hardware key.
+    ///   - renewal: Whether it may renew over its connection.
     ///   - status: The status list of Android's attestation keys.
     ///   - now: The time in seconds since 1970.
     func command(
-        _ shown: ShownBinding, _ planned: PlannedClientCertificate, of details: DeviceDetails,
+        _ shown: ShownBinding, _ planned: PlannedClientCertificate, of details: DeviceDetails, _ renewal: KeyRenewal,
         _ status: KeyStatusRecord, now: Int64, _ subject: inout EnrolmentSubject
     ) throws(EnrolmentFault) -> BindingRequest {
         let device = details.device
@@ -169,7 +201,7 @@ extension EnrolmentRules {
             counter: verified.counter, shown: verified.shown, mode: app.settings.counters,
             admission: try admission(of: shown.binding), overlap: overlap, serial: planned.serial,
             notAfter: planned.notAfter, phone: verified.phone, keyAttestation: verified.keyAttestation,
-            app: verified.app)
+            app: verified.app, renewal: renewal)
     }
 
     /// Chooses the serial number and expiry of a certificate.

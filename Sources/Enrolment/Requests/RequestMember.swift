@@ -25,6 +25,9 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case confirmation = "cnf"
     case jwk
     case admissionToken = "admission_token"
+    // The endpoints of enrolled devices.
+    case signals
+    case status
 }
 
 /// The rules for the content of requests.

@@ -1,15 +1,19 @@
 internal import Bytes
 internal import Cryptography
 internal import EventLoop
+internal import Gateway
 internal import Registry
 internal import Server
 internal import TLS
+internal import Vocabulary
 
 /// A generation of the service: the listeners, rules and connections of one value of settings. A request is handled by
 /// the rules under which its connection was accepted.
 final class EnrolmentGeneration {
     let acceptor: Acceptor
     private let rules: EnrolmentRules
+    /// Nil if no listener is for enrolled devices.
+    private let enforcement: EndpointEnforcement?
     /// The contexts of the listeners, in the order of the settings.
     private let contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)]
     private let loop: Loop
@@ -35,14 +39,21 @@ final class EnrolmentGeneration {
         shared = context.shared
         rules = try EnrolmentRules(settings, identity, context.library)
         contexts = try Self.contexts(settings, context.library)
+        do throws(CryptographyError) {
+            enforcement = try settings.enforcement.map { settings throws(CryptographyError) in
+                try EndpointEnforcement(settings, context.registry, context.library)
+            }
+        } catch {
+            throw EnrolmentStartError("\(error)")
+        }
+        let audit = EnrolmentAudit(context.audit)
         let handler = EnrolmentHandler(
-            rules, context.registry, context.registryRequests, context.shared,
-            audit: EnrolmentAudit(context.audit))
+            rules, context.registry, context.registryRequests, context.shared, enforcement: enforcement, audit: audit)
         let application = EnrolmentApplication(
             handler: handler, contentLimit: min(settings.contentLimit, RequestContent.lengthLimit),
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
-            shared: context.shared)
+            shared: context.shared, audit: audit, servesDevices: settings.listeners.map { $0.clients != nil })
         var refresher: ReceiptRefresher?
         if let receipts = settings.receipts {
             refresher = try ReceiptRefresher(receipts, settings.apps, rules, context)
@@ -63,13 +74,17 @@ final class EnrolmentGeneration {
         _ settings: EnrolmentSettings, _ library: LibraryContext
     ) throws(EnrolmentStartError) -> [(name: String, tls: ServerContext, proxies: TrustedProxies)] {
         // Without client certificates no session is ever resumed from the table, so it is small.
-        let sessions = SessionTable(limit: 16)
+        let hasDevices = settings.listeners.contains { $0.clients != nil }
+        let sessions = SessionTable(limit: hasDevices ? settings.server.connections : 16)
         var contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)] = []
         for listener in settings.listeners {
             do throws(CryptographyError) {
                 let context = try ServerContext(
                     chain: try Certificate.all(inPEM: listener.certificates, library),
-                    key: try PrivateKey(pem: listener.key, library), authorities: nil,
+                    key: try PrivateKey(pem: listener.key, library),
+                    authorities: try listener.clients.map { clients throws(CryptographyError) in
+                        clients.authorities.isEmpty ? [] : try Certificate.all(inPEM: clients.authorities, library)
+                    }, admission: listener.clients?.admission ?? ClientAdmission(),
                     policy: listener.policy, protocols: listener.protocols, staple: listener.staple, sessions: sessions,
                     library: library)
                 contexts.append((listener.name, context, listener.proxies))
@@ -116,7 +131,15 @@ final class EnrolmentGeneration {
     }
 
     /// Adopts a new epoch of the store.
-    func renew(_ identity: StoreIdentity) throws(CryptographyError) { try rules.nonces.renew(identity) }
+    func renew(_ identity: StoreIdentity) throws(CryptographyError) {
+        try rules.nonces.renew(identity)
+        try enforcement?.renew(identity)
+    }
+
+    /// Closes the connections of devices that were revoked, or of ended bindings.
+    func bar(_ keys: [KeyID]) {
+        acceptor.abort { connection in connection.identity?.keyID.map(keys.contains) ?? false }
+    }
 
     /// Stops accepting. Connections may send requests until their idle timeout, then they end.
     func retire(ended: @escaping () -> Void) {

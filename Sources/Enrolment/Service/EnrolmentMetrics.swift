@@ -23,20 +23,25 @@ public struct EnrolmentMetrics: Sendable {
     var issuerKeys: IssuerKeyMetrics?
 
     init() {
-        let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
+        let row = [UInt64](repeating: 0, count: Self.results.count)
         requests = [[UInt64]](repeating: row, count: EnrolmentEndpoint.allCases.count + 1)
         durations = [LatencyHistogram](repeating: LatencyHistogram(), count: EnrolmentEndpoint.allCases.count + 1)
     }
 
     mutating func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, nanoseconds: Int64) {
         let row = endpoint?.rawValue ?? EnrolmentEndpoint.allCases.count
-        let result = error.flatMap { EnrolmentError.allCases.firstIndex(of: $0) }.map { $0 + 1 } ?? 0
+        let result = error.flatMap { Self.results.firstIndex(of: "\($0.row.code)") } ?? 0
         requests[row][result] += 1
         durations[row].record(nanoseconds: nanoseconds)
     }
 
     private static let endpoints = EnrolmentEndpoint.allCases.map(\.name) + ["other"]
-    private static let results = ["ok"] + EnrolmentError.allCases.map { "\($0.row.code)" }
+    /// The codes of both tables, each once. The endpoints' own come first.
+    private static let results: [String] = {
+        let own = ["ok"] + EnrolmentError.own.map { "\($0.row.code)" }
+        return own + EnrolmentError.denials.map { "\($0.row.code)" }.filter { !own.contains($0) }
+    }()
+    private static let ownResults = EnrolmentError.own.count + 1
 
     /// The metrics for a scrape.
     public var families: [MetricFamily] {
@@ -46,7 +51,8 @@ public struct EnrolmentMetrics: Sendable {
             .histogram, "attestgate_enrolment_request_duration_seconds",
             "Time from the end of the request head to the response, including the registry.")
         for (row, endpoint) in Self.endpoints.enumerated() {
-            for (place, result) in Self.results.enumerated() {
+            let isForDevices = EnrolmentEndpoint(rawValue: row)?.isServed(toDevices: true) ?? false
+            for (place, result) in Self.results.enumerated() where place < Self.ownResults || isForDevices {
                 answers.add(requests[row][place], ["endpoint": endpoint, "result": result])
             }
             times.add(durations[row], ["endpoint": endpoint])

@@ -2,6 +2,7 @@ public import Attestation
 public import Challenges
 public import Cryptography
 public import EventLoop
+package import Gateway
 internal import HTTP
 public import Registry
 public import Server
@@ -11,7 +12,7 @@ public import Vocabulary
 /// The inputs of an enrolment service: a configuration whose files were read. These are plain values, and only the
 /// service's thread makes keys from them.
 public struct EnrolmentSettings: Sendable {
-    /// A listener with its TLS settings. It requests no client certificate.
+    /// A listener with its TLS settings.
     public struct Listener: Sendable {
         /// The address as text, by which sockets are found.
         public var name: String
@@ -24,11 +25,28 @@ public struct EnrolmentSettings: Sendable {
         public var protocols: [ApplicationProtocol]
         /// The OCSP response for the first certificate.
         public var staple: StapledResponse?
+        /// The devices that may connect. Nil if no client certificate is requested.
+        public var clients: Clients?
+
+        /// The client certificates of the listener for enrolled devices.
+        public struct Clients: Sendable {
+            /// The authorities in PEM. Empty if only self-signed certificates are accepted.
+            public var authorities: [UInt8]
+            /// Asks the registry about keys.
+            public var admission: ClientAdmission
+
+            public init(authorities: [UInt8], admission: ClientAdmission) {
+                self.authorities = authorities
+                self.admission = admission
+            }
+        }
 
         public init(
             name: String, proxies: TrustedProxies = .none, certificates: [UInt8], key: [UInt8],
-            policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11], staple: StapledResponse? = nil
+            policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11], staple: StapledResponse? = nil,
+            clients: Clients? = nil
         ) {
+            self.clients = clients
             self.name = name
             self.proxies = proxies
             self.certificates = certificates
@@ -180,6 +198,10 @@ public struct EnrolmentSettings: Sendable {
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// The number of seconds for which a replaced key stays valid.
     public var rotationOverlap: Int64 = 86_400
+    /// Whether devices renew their keys without a client certificate, too.
+    public var renewal = KeyRenewal.permitted
+    /// What devices are judged by that connect with their certificate. Nil if none can.
+    package var enforcement: Enforcement.Settings?
     /// The lifetime of a nonce in seconds.
     public var nonceLife: UInt64 = 300
     /// Limit of a request's content in bytes, at most `RequestContent.lengthLimit`.

@@ -4,6 +4,7 @@ internal import EventLoop
 internal import Glibc
 internal import Registry
 internal import Server
+internal import Vocabulary
 
 /// The thread of one enrolment service: its loop, its current generation, and earlier ones with open connections.
 final class EnrolmentThread {
@@ -20,9 +21,10 @@ final class EnrolmentThread {
     private var isDraining = false
     private var relief: MemoryRelief?
 
-    /// A receiver of new epochs before the thread exists.
+    /// A receiver of the registry's events before the thread exists.
     private final class Renewal {
         var notify: (StoreIdentity) -> Void = { _ in }
+        var bar: ([KeyID]) -> Void = { _ in }
     }
 
     /// Creates the thread's state.
@@ -36,7 +38,7 @@ final class EnrolmentThread {
         let loop = try Loop()
         let renewal = Renewal()
         let registryRequests = try RegistryRequests(
-            registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands
+            registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands, barred: { renewal.bar($0) }
         ) { renewal.notify($0) }
         self.loop = loop
         self.report = report
@@ -50,6 +52,10 @@ final class EnrolmentThread {
         generation.listen(sockets)
         current = generation
         renewal.notify = { [unowned self] in renew($0) }
+        // A device that revokes itself gets its answer first.
+        renewal.bar = { [unowned self] keys in
+            loop.whenTurnEnds { [weak self] in self?.generations.forEach { $0.bar(keys) } }
+        }
         // In a separate event, because the present one still uses the generation's last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
         relief = MemoryRelief(loop: loop, pool: pool) { [unowned self] in generations.map(\.acceptor) }

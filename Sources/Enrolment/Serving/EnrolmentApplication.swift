@@ -1,6 +1,9 @@
 internal import Encoding
 internal import EventLoop
+internal import Gateway
 internal import Server
+internal import TLS
+internal import Vocabulary
 
 /// The handler of connections and requests of one generation's listeners.
 final class EnrolmentApplication: Application {
@@ -8,13 +11,26 @@ final class EnrolmentApplication: Application {
     let contentLimit: Int
     private let rates: AddressLimits.Rates
     private let shared: EnrolmentShared
+    private let audit: EnrolmentAudit
+    /// Whether each listener is for enrolled devices.
+    private let servesDevices: [Bool]
     private var dateField = DateField()
 
-    init(handler: EnrolmentHandler, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared) {
+    /// - Parameter servesDevices: Whether each listener is for enrolled devices. Others are not.
+    init(
+        handler: EnrolmentHandler, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared,
+        audit: EnrolmentAudit, servesDevices: [Bool] = []
+    ) {
+        self.audit = audit
+        self.servesDevices = servesDevices
         self.handler = handler
         self.contentLimit = contentLimit
         self.rates = rates
         self.shared = shared
+    }
+
+    func servesDevices(on connection: ServerConnection) -> Bool {
+        servesDevices.indices.contains(connection.listener) && servesDevices[connection.listener]
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
@@ -36,9 +52,22 @@ final class EnrolmentApplication: Application {
         case .http2: shared.count { $0.connectionsBroken += 1 }
         case .proxyHeader: shared.count { $0.proxyHeadersRefused += 1 }
         case .handshake, .handshakeTimeout: shared.count { $0.handshakesFailed += 1 }
-        // No client has a certificate, and every peer is admitted.
+        // Of connections that were served. Every peer is admitted.
         case .certificateExpired, .certificateBarred, .peer: break
         }
+        if case .handshake(.clientCertificate(let fault)) = refusal { certificateRefused(fault) }
+    }
+
+    private func certificateRefused(_ fault: ClientCertificateFault) {
+        audit.decided(
+            "connection", EnrolmentSubject(),
+            .refused(.denied(Denial(fault.kind), detail: fault.reason, component: nil)),
+            now: WallClock.seconds)
+    }
+
+    override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
+        // An authority of ours vouches for the client. The registry vouches for self-signed certificates.
+        if connection.identity?.kind == .issued { connection.authenticated() }
     }
 
     /// Counts one request.

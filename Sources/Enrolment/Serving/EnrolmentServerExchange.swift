@@ -2,6 +2,7 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 internal import Server
+internal import Vocabulary
 
 /// One request and its answer. It is admitted, collected and passed to the handler.
 final class EnrolmentServerExchange: CollectedExchange {
@@ -29,13 +30,14 @@ final class EnrolmentServerExchange: CollectedExchange {
         if let seconds = application.takeRequest(of: connection, now: began) {
             throw .tooManyRequests(retryAfter: seconds)
         }
-        guard let endpoint = EnrolmentEndpoint(path: text(head.path)), application.handler.serves(endpoint) else {
-            throw .endpointUnknown
-        }
+        guard let endpoint = EnrolmentEndpoint(path: text(head.path)),
+            application.handler.serves(endpoint),
+            endpoint.isServed(toDevices: application.servesDevices(on: connection))
+        else { throw .endpointUnknown }
         self.endpoint = endpoint
         guard head.method == endpoint.method else { throw .methodRefused(allowed: "\(endpoint.method.name)") }
         guard head.query == nil else { throw .queryRefused }
-        guard !endpoint.isReading else {
+        guard endpoint.hasContent else {
             if head.framing.hasContent { throw .contentRefused }
             return
         }
@@ -54,7 +56,11 @@ final class EnrolmentServerExchange: CollectedExchange {
         guard !isAnswered, let endpoint else { return }
         let reply = EnrolmentReply(to: self)
         self.reply = reply
-        application.handler.serve(endpoint, content, reply)
+        let request = EnrolmentRequest(
+            endpoint: endpoint, content: content,
+            instance: endpoint == .instance ? EnrolmentEndpoint.instance(path: text(head.path)) : nil,
+            certificate: connection.identity)
+        application.handler.serve(request, reply)
     }
 
     override func requestFaulted(_ fault: MessageFault) { refuse(.malformed(fault)) }

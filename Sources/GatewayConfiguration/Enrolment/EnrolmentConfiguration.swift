@@ -19,6 +19,18 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
     /// The listener requires no client certificate.
     @Setting(required: .section(ListenerConfiguration.TLS.section.at("enrolment.tls")), "The listener's certificate.")
     public var tls: ListenerConfiguration.TLS
+    /// Nil if enrolled devices use `address` too.
+    @Setting(.section, "The listener for enrolled devices, which demands their certificates.")
+    public var devices: EnrolmentDevicesConfiguration?
+    @Setting(
+        key: "renewal", .choice,
+        "Where devices renew their keys: at `devices`, with their certificates, or at `address` too.")
+    var writtenRenewal: Renewal?
+    /// Without effect if devices renew at `address`.
+    @Setting(
+        .wholeSeconds(.zero ... .seconds(7_776_000)), unit: "since the certificate's expiry", default: "30d",
+        "How long a device with an expired certificate may renew at `address`, with `renewal: mtls`.")
+    public var renewalGrace: Duration
     /// The provider's URL: `aud`, and the prefix of `iss`, of tokens that bind keys.
     @Setting(required: ServiceURL.kind, "The listener's public URL.")
     public var url: ServiceURL
@@ -68,6 +80,18 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
 
     static let section = Section("enrolment", of: Self.self)
 
+    /// Where devices renew their keys.
+    public enum Renewal: String, CaseIterable, Sendable {
+        /// Over mutual TLS only, at `devices`.
+        case mtls
+        case tls
+    }
+
+    public var renewal: Renewal { writtenRenewal ?? (devices == nil ? .tls : .mtls) }
+
+    /// The addresses to listen on.
+    public var addresses: [ServerAddress] { [address] + [devices?.address].compactMap(\.self) }
+
     public var admission: AdmissionConfiguration {
         switch (admissionName, token) {
         case (.open, _): .open
@@ -86,11 +110,32 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
                 expected: "`connections_per_address` of at most \(connections)")
             return false
         }
-        guard checkToken(reading), isComplete,
+        guard checkToken(reading), checkRenewal(reading), isComplete,
             proxyProtocol?.canReach(address, at: _proxyProtocol.place, reading) ?? true
         else { return false }
         reading.mention(.address(address.description), at: _address.place)
+        if let devices, let objection = devices.address.objection(to: address, "the listener of enrolment") {
+            reading.refuse(devices.addressPlace, objection, expected: "another address")
+            return false
+        }
         token?.setDefaultAudience(url)
+        return true
+    }
+
+    /// Refuses settings of renewal that have no effect, or would end all renewals.
+    private func checkRenewal(_ reading: Reading) -> Bool {
+        if !_devices.isWritten, _writtenRenewal.value == .mtls {
+            reading.refuse(
+                _writtenRenewal.place, "`renewal: mtls` needs the listener `devices`",
+                expected: "`devices`, with `address`, `tls` and `clients`, or no `renewal`")
+            return false
+        }
+        if _renewalGrace.isWritten, !_devices.isWritten || _writtenRenewal.value == .tls {
+            reading.refuse(
+                _renewalGrace.place, "`renewal_grace` has no effect without `renewal: mtls`",
+                expected: "no `renewal_grace`")
+            return false
+        }
         return true
     }
 
@@ -109,6 +154,35 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
             return false
         case (nil, _), (.token?, true), (.open?, false), (.approval?, false): return true
         }
+    }
+}
+
+/// The listener for enrolled devices.
+public struct EnrolmentDevicesConfiguration: Equatable, ConfigurationSection {
+    /// A literal address that no other listener has.
+    @Setting(
+        required: .text(
+            "a literal address and a port, for example 127.0.0.1:8446", matching: ServerAddress.literalPattern,
+            ServerAddress.parseLiteral),
+        "The address and port to listen on; not one of another listener.")
+    public var address: ServerAddress
+    @Setting(required: .section, "The listener's certificate.")
+    public var tls: ListenerConfiguration.TLS
+    @Setting(required: .section, "The client certificates that the listener accepts.")
+    public var clients: ListenerConfiguration.Clients
+
+    static let section = Section("enrolment.devices", of: Self.self)
+
+    var addressPlace: Place { _address.place }
+
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        guard isComplete else { return false }
+        reading.mention(.address(address.description), at: _address.place)
+        guard clients.areOptional else { return true }
+        reading.refuse(
+            item["clients"]?.place(of: "require") ?? item.place,
+            "devices are known by their certificates, which they must present here", expected: "no `require`")
+        return false
     }
 }
 
@@ -247,14 +321,19 @@ enum EnrolmentReferences {
         _ administration: AdministrationConfiguration?, in root: Item, _ reading: Reading
     ) {
         guard let item = root["enrolment"] else { return }
-        let address = enrolment.address
-        let objections =
-            listeners.map { address.objection(to: $0.address, "a listener of the gateway's clients") }
-            + (administration?.listeners ?? []).map {
-                address.objection(to: $0.address, "a listener of the administration")
+        for (address, place) in [
+            (enrolment.address, item.place(of: "address")),
+            (enrolment.devices?.address, item["devices"]?.place(of: "address") ?? item.place),
+        ] {
+            guard let address else { continue }
+            let objections =
+                listeners.map { address.objection(to: $0.address, "a listener of the gateway's clients") }
+                + (administration?.listeners ?? []).map {
+                    address.objection(to: $0.address, "a listener of the administration")
+                }
+            if let objection = objections.compactMap(\.self).first {
+                reading.refuse(place, objection, expected: "another address")
             }
-        if let objection = objections.compactMap(\.self).first {
-            reading.refuse(item.place(of: "address"), objection, expected: "another address")
         }
         let path = enrolment.authority.certificatePath
         let authority = WrittenFiles.segments(of: path)

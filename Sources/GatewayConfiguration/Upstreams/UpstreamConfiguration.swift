@@ -222,7 +222,7 @@ struct OwnAddresses {
     ) {
         self.listeners =
             listeners.map { ($0.address, "a listener of the gateway itself") }
-            + [enrolment].compactMap(\.self).map { ($0.address, "the listener of enrolment") }
+            + (enrolment?.addresses ?? []).map { ($0, "a listener of enrolment") }
             + (administration?.listeners ?? []).map { ($0.address, "a listener of the administration") }
         socketPath = administration?.socketPath
     }

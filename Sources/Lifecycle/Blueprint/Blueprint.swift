@@ -150,7 +150,7 @@ public struct Blueprint: Sendable {
         var demand = DescriptorBudget.Demand()
         let names = upstreams.flatMap(\.servers).count { $0.resolved != nil }
         demand.workers = workers
-        demand.listeners = listeners.count + (enrolment == nil ? 0 : 1)
+        demand.listeners = listeners.count + (enrolment?.addresses.count ?? 0)
         demand.doors = configuration.administration == nil ? 0 : 1 + administrationListeners.count
         demand.lookups = min(names, NameBook.lookupLimit)
         demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.calls ?? 0)
@@ -308,8 +308,8 @@ public struct Blueprint: Sendable {
     /// All stapled responses, each with its listener, and with its host if the listener has several.
     var staples: [(listener: String, host: String?, response: StapledResponse)] {
         let own = listeners.flatMap { listener in listener.allHosts.map { (listener.name, $0.label, $0.staple) } }
-        let all = own + [enrolment].compactMap { $0 }.map { ($0.name, nil, $0.staple) }
-        return all.compactMap { name, host, staple in staple.map { (name, host, $0) } }
+        return own.compactMap { name, host, staple in staple.map { (name, host, $0) } }
+            + (enrolment?.staples ?? []).map { ($0.name, nil, $0.response) }
     }
 
     // MARK: - What is shown

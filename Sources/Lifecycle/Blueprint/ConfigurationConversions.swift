@@ -85,7 +85,7 @@ extension ForbiddenAddresses {
     init(_ configuration: Configuration) throws(StartupError) {
         let own: [(ServerAddress, String)] =
             configuration.listeners.map { ($0.address, "the gateway itself") }
-            + [configuration.enrolment].compactMap(\.self).map { ($0.address, "enrolment") }
+            + (configuration.enrolment?.addresses ?? []).map { ($0, "enrolment") }
             + (configuration.administration?.listeners ?? []).map { ($0.address, "the administration") }
         do throws(EventLoopError) {
             self.init(

@@ -14,17 +14,21 @@ internal import Vocabulary
 
 /// The settings of enrolment with all files read, except the secrets, which belong to the registry.
 struct EnrolmentBlueprint: Sendable {
-    let address: SocketAddress
-    /// The address as text.
-    let name: String
+    /// The addresses to listen on, by their texts. That without client certificates is first.
+    let addresses: [(name: String, address: SocketAddress)]
+    /// The first address as text.
+    var name: String { addresses[0].name }
     let admission: String
     let apps: [AppID]
     /// The certificates of the listener, the GMS CA, and the roots of software phones.
     private(set) var certificates: [CertificateExpiry] = []
     /// Doubtful settings that do not prevent the start.
     private(set) var warnings: [StartupWarning] = []
-    /// The listener's OCSP response; nil if nothing is stapled.
-    var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
+    /// The stapled OCSP responses, by the listeners' names.
+    var staples: [(name: String, response: StapledResponse)] {
+        settings.listeners.compactMap { listener in listener.staple.map { (listener.name, $0) } }
+    }
+    /// The same for all listeners.
     var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
     /// The servers for receipts, the status list and the keys of admission tokens that are configured by name.
     var calledServers: Set<NamedServer> {
@@ -49,8 +53,16 @@ struct EnrolmentBlueprint: Sendable {
     mutating func setDescriptorCeiling(_ ceiling: Int32) { settings.server.descriptorCeiling = ceiling }
 
     /// Returns the settings with the secrets of the registry.
-    func settings(_ secrets: GatewaySecrets) throws(StartupError) -> EnrolmentSettings {
+    func settings(
+        _ enforcement: Enforcement.Settings, _ registry: DeviceRegistry
+    ) throws(StartupError) -> EnrolmentSettings {
+        let secrets = enforcement.secrets
         var settings = settings
+        settings.enforcement = enforcement
+        for place in settings.listeners.indices {
+            guard let clients = settings.listeners[place].clients else { continue }
+            settings.listeners[place].clients?.admission = clients.admission.asking(registry)
+        }
         do throws(CryptographyError) {
             let library = try LibraryContext()
             settings.secrets = EnrolmentSettings.Secrets(
@@ -66,18 +78,16 @@ struct EnrolmentBlueprint: Sendable {
     /// Reads the files and builds once everything that the service is made of, so that errors are found before
     /// anything starts.
     init(_ enrolment: EnrolmentConfiguration, _ configuration: Configuration) throws(StartupError) {
-        name = enrolment.address.description
         apps = configuration.apps.map(\.id)
         do {
-            address = try SocketAddress(name)
+            addresses = try enrolment.addresses.map { ($0.description, try SocketAddress($0.description)) }
             let library = try LibraryContext()
-            let chain = try FileContents.read(enrolment.tls.certificatePath)
-            let listener = EnrolmentSettings.Listener(
-                name: name, proxies: TrustedProxies(enrolment.proxyProtocol?.from ?? []), certificates: chain,
-                key: try FileContents.readPrivate(enrolment.tls.keyPath),
-                policy: TLSPolicy(enrolment.tls.policy),
-                protocols: enrolment.protocols.map(ApplicationProtocol.init),
-                staple: try StapledResponse.read(enrolment.tls, for: chain))
+            var listeners = [try Self.listener(enrolment.address, enrolment.tls, clients: nil, enrolment)]
+            if let devices = enrolment.devices {
+                let clients = try ClientsBlueprint(devices.clients, place: "devices")
+                _ = try clients.trusted(library)
+                listeners.append(try Self.listener(devices.address, devices.tls, clients: clients, enrolment))
+            }
             var doubts: [StartupWarning] = []
             let (admission, word) = try Self.admission(
                 enrolment.admission, configuration, library, warnings: &doubts)
@@ -95,11 +105,14 @@ struct EnrolmentBlueprint: Sendable {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
             }
             settings = EnrolmentSettings(
-                listeners: [listener], provider: provider, apps: try configuration.apps.map(Self.app),
+                listeners: listeners, provider: provider, apps: try configuration.apps.map(Self.app),
                 admission: admission, authority: authority, secrets: Self.noSecrets)
             settings.deviceTokens = try enrolment.deviceTokens.map { try Self.deviceTokens($0, library) }
             settings.certificateLifetime = enrolment.certificateLife.components.seconds
             settings.rotationOverlap = enrolment.rotationOverlap.components.seconds
+            settings.renewal =
+                enrolment.renewal == .tls
+                ? .permitted : .afterExpiry(grace: enrolment.renewalGrace.components.seconds)
             settings.nonceLife = UInt64(enrolment.nonceLife.components.seconds)
             settings.contentLimit = enrolment.contentLimit
             settings.requestsPerMinute = enrolment.requestsPerMinute
@@ -118,12 +131,15 @@ struct EnrolmentBlueprint: Sendable {
                     ?? enrolment.receipts.map { .file($0.keyPath) }
                 throw StartupError(error.description, of: culprit)
             }
-            let shown = try Certificate.all(inPEM: listener.certificates, library)
-            doubts += StapledResponse.warnings(of: shown, listener.staple).map {
-                StartupWarning($0, of: .file(enrolment.tls.certificatePath).within(enrolment.tls.place))
+            for (listener, tls) in zip(listeners, [enrolment.tls, enrolment.devices?.tls].compactMap(\.self)) {
+                let shown = try Certificate.all(inPEM: listener.certificates, library)
+                doubts += StapledResponse.warnings(of: shown, listener.staple).map {
+                    StartupWarning($0, of: .file(tls.certificatePath).within(tls.place))
+                }
+                certificates += shown.map { CertificateExpiry($0, role: .server, listener: listener.name) }
             }
+            let name = addresses[0].name
             warnings = doubts.map { StartupWarning("enrolment: \($0)", of: $0.subject) }
-            certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
             for root in settings.apps.compactMap(\.simulatorRoot) {
@@ -134,6 +150,23 @@ struct EnrolmentBlueprint: Sendable {
         } catch {
             throw StartupError(in: "enrolment", error)
         }
+    }
+
+    private static func listener(
+        _ address: ServerAddress, _ tls: ListenerConfiguration.TLS, clients: ClientsBlueprint?,
+        _ enrolment: EnrolmentConfiguration
+    ) throws -> EnrolmentSettings.Listener {
+        let chain = try FileContents.read(tls.certificatePath)
+        return EnrolmentSettings.Listener(
+            name: address.description, proxies: TrustedProxies(enrolment.proxyProtocol?.from ?? []),
+            certificates: chain, key: try FileContents.readPrivate(tls.keyPath), policy: TLSPolicy(tls.policy),
+            protocols: enrolment.protocols.map(ApplicationProtocol.init),
+            staple: try StapledResponse.read(tls, for: chain),
+            clients: clients.map { clients in
+                EnrolmentSettings.Listener.Clients(
+                    authorities: clients.authorities.flatMap { $0.bytes + [UInt8(ascii: "\n")] },
+                    admission: clients.admission)
+            })
     }
 
     private static var noSecrets: EnrolmentSettings.Secrets {

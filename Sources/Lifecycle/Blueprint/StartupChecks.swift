@@ -253,6 +253,10 @@ extension Configuration {
         if role.enrols, let enrolment {
             add("enrolment", [enrolment.tls.certificatePath], enrolment.tls.place)
             add("enrolment", [enrolment.authority.certificatePath], enrolment.authority.place)
+            if let devices = enrolment.devices {
+                add("enrolment, devices", [devices.tls.certificatePath], devices.tls.place)
+                add("enrolment, devices", devices.clients.authoritiesPaths, devices.clients.place)
+            }
             add("enrolment", apps.map(\.rootPath), nil)
         }
         for listener in administration?.listeners ?? [] {

@@ -162,8 +162,8 @@ final class Generations {
         if served.exporter == nil { served.exporter = try ProcessResources.openExporter(blueprint, logger) }
         next.exporter = served.exporter
         var enrolment: EnrolmentSettings?
-        if let enrolling = blueprint.enrolment, let (settings, _) = next.enforcement {
-            enrolment = try enrolling.settings(settings.secrets)
+        if let enrolling = blueprint.enrolment, let (settings, registry) = next.enforcement {
+            enrolment = try enrolling.settings(settings, registry)
         }
         let sockets = try listeners.new(for: blueprint, since: served.blueprint)
         reloads.change(to: next, by: threads.running)

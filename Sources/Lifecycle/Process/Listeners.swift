@@ -9,7 +9,7 @@ final class Listeners {
     struct Sockets {
         /// The descriptors of each worker, by address.
         var workers: [[String: Int32]]
-        /// The descriptor of enrolment, by name.
+        /// The descriptors of enrolment, by name.
         var enrolment: [String: Int32]
     }
 
@@ -27,20 +27,22 @@ final class Listeners {
     func first(for blueprint: Blueprint) throws(StartupError) -> Sockets {
         // A process that takes over may find its predecessor on an address that was not handed over.
         try bind(
-            blueprint.listeners, blueprint.enrolment, workers: blueprint.workers, mayOverlap: inheritance.takesOver,
+            blueprint.listeners, blueprint.enrolment?.addresses ?? [], workers: blueprint.workers,
+            mayOverlap: inheritance.takesOver,
             inherited: inheritance.sockets)
     }
 
     /// Returns sockets for the addresses that a generation has and the previous one has not.
     func new(for blueprint: Blueprint, since previous: Blueprint) throws(StartupError) -> Sockets {
         let known = Set(previous.listeners.map(\.name))
+        let enrolling = Set(previous.enrolment?.addresses.map(\.name) ?? [])
         for listener in blueprint.listeners {
             guard let file = files[listener.name], let access = listener.socket?.access else { continue }
             do throws(SocketFileError) { try file.admit(access) } catch { throw Self.refusal(of: listener, error) }
         }
         return try bind(
             blueprint.listeners.filter { !known.contains($0.name) },
-            blueprint.enrolment?.name == previous.enrolment?.name ? nil : blueprint.enrolment,
+            (blueprint.enrolment?.addresses ?? []).filter { !enrolling.contains($0.name) },
             workers: blueprint.workers, mayOverlap: false, inherited: nil)
     }
 
@@ -84,8 +86,8 @@ final class Listeners {
     // MARK: - Binding
 
     private func bind(
-        _ listeners: [ListenerBlueprint], _ enrolment: EnrolmentBlueprint?, workers: Int, mayOverlap: Bool,
-        inherited: InheritedSockets?
+        _ listeners: [ListenerBlueprint], _ enrolment: [(name: String, address: SocketAddress)], workers: Int,
+        mayOverlap: Bool, inherited: InheritedSockets?
     ) throws(StartupError) -> Sockets {
         var sockets = Sockets(workers: [[String: Int32]](repeating: [:], count: workers), enrolment: [:])
         var unbound: [ListenerBlueprint] = []
@@ -115,11 +117,12 @@ final class Listeners {
                     ).detach()
                 }
             }
-            if let enrolment {
-                sockets.enrolment = [enrolment.name: try bind(enrolment, mayOverlap: mayOverlap, inherited: inherited)]
+            for (name, address) in enrolment {
+                sockets.enrolment[name] = try bind(
+                    enrolment: address, "\(name) of enrolment", mayOverlap: mayOverlap, inherited: inherited)
             }
         } catch {
-            Self.release(sockets.workers)
+            Self.release(sockets.workers + [sockets.enrolment])
             throw error
         }
         return sockets
@@ -147,9 +150,8 @@ final class Listeners {
     }
 
     private func bind(
-        _ enrolment: EnrolmentBlueprint, mayOverlap: Bool, inherited: InheritedSockets?
+        enrolment address: SocketAddress, _ name: String, mayOverlap: Bool, inherited: InheritedSockets?
     ) throws(StartupError) -> Int32 {
-        let (address, name) = (enrolment.address, "\(enrolment.name) of enrolment")
         if let taken = try divide(inherited?.take(address) ?? [], among: 1, name).first { return taken }
         if !mayOverlap { _ = try bind(address, name, isShared: false) }
         return try bind(address, name, isShared: true).detach()

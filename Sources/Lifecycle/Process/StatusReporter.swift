@@ -209,7 +209,9 @@ final class StatusReporter {
             },
             listeners: blueprint.listeners.map(\.name),
             protocols: blueprint.listeners.map { StatusDocument.Protocols($0.name, $0.protocols) }
-                + [blueprint.enrolment].compactMap { $0 }.map { StatusDocument.Protocols($0.name, $0.protocols) },
+                + (blueprint.enrolment.map { enrolment in
+                    enrolment.addresses.map { StatusDocument.Protocols($0.name, enrolment.protocols) }
+                } ?? []),
             hosts: blueprint.listeners.flatMap { listener in
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
             },

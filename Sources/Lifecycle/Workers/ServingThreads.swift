@@ -41,7 +41,7 @@ final class ServingThreads {
     /// - Parameter sockets: Descriptors by name, whose ownership passes to the service.
     func startEnrolment(_ order: GenerationOrder, sockets: [String: Int32]) throws {
         guard let blueprint = order.blueprint.enrolment, let (settings, registry) = order.enforcement else { return }
-        let enrolmentSettings = try blueprint.settings(settings.secrets)
+        let enrolmentSettings = try blueprint.settings(settings, registry)
         let (logger, events) = (logger, events)
         enrolment?.join()
         enrolment = try EnrolmentService(
@@ -63,7 +63,9 @@ final class ServingThreads {
                 exit(1)
             })
         isEnrolmentRunning = true
-        logger.info("enrolling at \(blueprint.name), admission: \(blueprint.admission)")
+        logger.info(
+            "enrolling at \(blueprint.addresses.map(\.name).joined(separator: ", ")), admission: \(blueprint.admission)"
+        )
     }
 
     func began(_ thread: Int) { begun.insert(thread) }

@@ -46,18 +46,7 @@ extension DecisionQuestion {
         if facts.contains(.app) { object.member("app", app?.description) }
         if facts.contains(.platform) { object.member("platform", platform?.rawValue) }
         guard facts.contains(.posture), let posture else { return }
-        object.object("posture") { object in
-            for fact in posture.facts {
-                let name = fact.name.rawValue
-                switch fact.value {
-                case .text(let text): object.member(name, text)
-                case .number(let number): object.member(name, number)
-                case .flag(let flag): object.member(name, flag)
-                case .texts(let texts): object.member(name, texts)
-                case .time(let seconds): object.member(name, CalendarTime(seconds: seconds).timestamp + "Z")
-                }
-            }
-        }
+        object.object("posture") { posture.write(to: &$0) }
     }
 
     /// Writes the member `headers`: lists of values by name, in the order of the settings.

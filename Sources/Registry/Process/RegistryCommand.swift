@@ -14,6 +14,8 @@ public enum RegistryCommand: Sendable {
     case listPending(after: DeviceID?, limit: Int)
     /// Return a page of devices that meet conditions, sorted by number.
     case search(DeviceSearch, after: DeviceID?, limit: Int)
+    /// Return the newest devices that were admitted for a person.
+    case listSubject(Fingerprint, limit: Int)
     /// Record the day on which devices were seen.
     case noteSeen(SeenDevices)
     case show(DeviceSelector)
@@ -23,6 +25,8 @@ public enum RegistryCommand: Sendable {
     case approve(DeviceID)
     case initialize(InstanceRegistration)
     case bindKey(BindingRequest)
+    /// Keep what an enrolled device has shown since.
+    case reattest(Reattestation)
     /// Revoke the devices that were admitted for a person, and bar new ones.
     case revokeSubject(Fingerprint)
     /// Return the revoked ones in a page of certificates.
@@ -63,6 +67,7 @@ public enum RegistryCommand: Sendable {
         case .revokeSubject(let subject): DeviceRules.revokeSubject(subject, at: time)
         case .initialize(let request): KeyRules.initialize(request, at: time)
         case .bindKey(let request): KeyRules.bindKey(request, at: time)
+        case .reattest(let request): KeyRules.reattest(request, at: time)
         case .renewEpoch: DeviceRules.renewEpoch(at: time)
         case .drawRevocationListNumber: DeviceRules.drawRevocationListNumber(at: time)
         case .claimReceipts(let claim): UpkeepRules.claimReceipts(claim)
@@ -70,7 +75,7 @@ public enum RegistryCommand: Sendable {
         case .markListedKeys(let search): ListedKeyRules.mark(search)
         case .releaseUnlistedKeys(let review): ListedKeyRules.release(review)
         case .noteSeen(let seen): DeviceRules.noteSeen(seen)
-        case .list, .listPending, .search, .show, .count, .listRevokedCertificates, .listExpiring,
+        case .list, .listPending, .search, .listSubject, .show, .count, .listRevokedCertificates, .listExpiring,
             .receiptFigures, .export:
             nil
         }
@@ -89,6 +94,7 @@ public enum RegistryReply: Equatable, Sendable {
     case identity(StoreIdentity)
     case initialization(InitializationVerdict)
     case keyBinding(KeyBindingVerdict)
+    case reattestation(ReattestationVerdict)
     /// The devices that were not revoked before.
     case revoked([DeviceDetails])
     case revokedCertificates(RevokedCertificatePage)

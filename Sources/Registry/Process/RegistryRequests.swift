@@ -1,17 +1,25 @@
 public import EventLoop
+public import Vocabulary
 
-/// The commands of one loop to the registry of this process that wait for a reply. Used on the loop's thread.
+/// What one loop asks of the registry of this process, and waits for. Used on the loop's thread.
 public final class RegistryRequests {
     public typealias Completion = (Result<RegistryReply, StoreError>) -> Void
 
+    private enum Receiver {
+        case command(Completion)
+        case lookup((DeviceLookup) -> Void)
+        case counter((CounterOutcome) -> Void)
+    }
+
     private struct Waiting {
-        let completion: Completion
+        let receiver: Receiver
         let timer: LoopTimer
     }
 
     private let loop: Loop
     private let commandLimit: Int
     private let renewed: (StoreIdentity) -> Void
+    private let barred: ([KeyID]) -> Void
     private var client: RegistryClient?
     private var waiting: [UInt64: Waiting] = [:]
     private var lastToken: UInt64 = 0
@@ -23,13 +31,16 @@ public final class RegistryRequests {
     ///
     /// - Parameters:
     ///   - commandLimit: As in `RegistryClient`.
+    ///   - barred: Called with the mTLS keys whose open connections must be closed.
     ///   - renewed: Called when the store has a new epoch.
     public init(
         _ registry: DeviceRegistry, loop: Loop, commandLimit: Int = RegistryLimits.waitingCommands,
+        barred: @escaping ([KeyID]) -> Void = { _ in },
         renewed: @escaping (StoreIdentity) -> Void = { _ in }
     ) throws(EventLoopError) {
         self.loop = loop
         self.commandLimit = commandLimit
+        self.barred = barred
         self.renewed = renewed
         try turn(to: registry)
     }
@@ -39,9 +50,11 @@ public final class RegistryRequests {
     public func turn(to registry: DeviceRegistry) throws(EventLoopError) {
         client = try RegistryClient(registry, loop: loop, commandLimit: commandLimit) { [unowned self] event in
             switch event {
-            case .reply(let token, let result): complete(token, result)
+            case .reply(let token, let result): complete(token, .command(result))
+            case .device(let token, let lookup): complete(token, .lookup(lookup))
+            case .counter(let token, let outcome): complete(token, .counter(outcome))
             case .identity(let identity): renewed(identity)
-            case .device, .counter, .barred: break
+            case .barred(let keys): barred(keys)
             }
         }
     }
@@ -52,16 +65,57 @@ public final class RegistryRequests {
     /// - Returns: false if the queue is full. `completion` is then not called.
     public func send(_ command: RegistryCommand, completion: @escaping Completion) -> Bool {
         lastToken += 1
-        let token = lastToken
-        guard let client, client.perform(command, token: token) else { return false }
-        let timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in
-            complete(token, .failure(.unavailable))
-        }
-        waiting[token] = Waiting(completion: completion, timer: timer)
+        guard let client, client.perform(command, token: lastToken) else { return false }
+        wait(lastToken, .command(completion))
         return true
     }
 
-    private func complete(_ token: UInt64, _ result: Result<RegistryReply, StoreError>) {
-        waiting.removeValue(forKey: token)?.completion(result)
+    /// Looks up the device that an mTLS key is bound to.
+    ///
+    /// - Parameter completion: Called once, on the loop's thread, perhaps before this returns. Never with `pending`.
+    public func lookUp(_ key: KeyID, completion: @escaping (DeviceLookup) -> Void) {
+        lastToken += 1
+        guard let client else { return completion(.storeUnavailable) }
+        let lookup = client.device(forBinding: key, token: lastToken)
+        if lookup.isPending { wait(lastToken, .lookup(completion)) } else { completion(lookup) }
+    }
+
+    /// Spends a counter value as `RegistryClient.spend` does.
+    ///
+    /// - Parameter completion: Called once after `pending`, on the loop's thread.
+    public func spend(
+        _ counter: UInt32, of device: DeviceSnapshot, showing shown: ShownExtensions, mode: CounterMode,
+        epoch: RandomID, completion: @escaping (CounterOutcome) -> Void
+    ) -> CounterAcceptance {
+        lastToken += 1
+        guard let client else { return .storeUnavailable }
+        let acceptance = client.spend(counter, of: device, showing: shown, mode: mode, epoch: epoch, token: lastToken)
+        if acceptance == .pending { wait(lastToken, .counter(completion)) }
+        return acceptance
+    }
+
+    private func wait(_ token: UInt64, _ receiver: Receiver) {
+        let timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in complete(token, .none) }
+        waiting[token] = Waiting(receiver: receiver, timer: timer)
+    }
+
+    private enum Answer {
+        case command(Result<RegistryReply, StoreError>)
+        case lookup(DeviceLookup)
+        case counter(CounterOutcome)
+        /// None came in time.
+        case none
+    }
+
+    private func complete(_ token: UInt64, _ answer: Answer) {
+        guard let receiver = waiting.removeValue(forKey: token)?.receiver else { return }
+        switch (receiver, answer) {
+        case (.command(let completion), .command(let result)): completion(result)
+        case (.lookup(let completion), .lookup(let lookup)): completion(lookup)
+        case (.counter(let completion), .counter(let outcome)): completion(outcome)
+        case (.command(let completion), _): completion(.failure(.unavailable))
+        case (.lookup(let completion), _): completion(.storeUnavailable)
+        case (.counter(let completion), _): completion(.storeUnavailable)
+        }
     }
 }

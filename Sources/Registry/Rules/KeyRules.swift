@@ -45,6 +45,7 @@ enum KeyRules {
         look.bindingKey = request.key
         look.nonce = request.nonce
         look.serial = request.serial
+        if case .afterExpiry = request.renewal { look.certificateEnd = true }
         if case .token(let token, let subject) = request.admission {
             look.token = token
             look.subjects = [subject]
@@ -63,6 +64,31 @@ enum KeyRules {
             }
             let (writes, kind) = writes(for: request, details, window, at: time)
             return StoreDecision(writes, reading: [.id(details.device.id)]) { .keyBinding(.bound($0[0], kind)) }
+        }
+    }
+
+    /// Keeps what an enrolled device has shown since, and spends the nonce.
+    static func reattest(_ request: Reattestation, at time: Int64) -> Rule {
+        var look = StoreLook(.id(request.device))
+        look.nonce = request.nonce
+        return Rule(look: look) { facts in
+            func refused(_ refusal: KeyBindingRefusal) -> StoreDecision<RegistryReply> {
+                StoreDecision(reply: .reattestation(.refused(refusal)))
+            }
+            guard facts.state.identity.epoch == request.epoch else { return refused(.epochChanged) }
+            guard let details = facts.device else { return refused(.deviceUnknown) }
+            switch facts.condition(of: request.nonce, .nonce, at: time) {
+            case .expired: return refused(.nonceExpired)
+            case .used: return refused(.nonceUsed)
+            case .unused: break
+            }
+            guard details.device.state != .revoked else { return refused(.deviceRevoked) }
+            let id = details.device.id
+            var writes: [StoreWrite] = [.use(request.nonce, .nonce)]
+            if let phone = request.phone { writes.append(.keepPhone(phone, of: id)) }
+            if let evidence = request.evidence { writes.append(.keepEvidence(evidence, of: id, at: time)) }
+            if !request.app.isEmpty { writes.append(.keepApp(request.app, of: id)) }
+            return StoreDecision(writes, reading: [.id(id)]) { .reattestation(.renewed($0[0])) }
         }
     }
 
@@ -112,6 +138,7 @@ enum KeyRules {
         case .unused: break
         }
         guard details.device.state != .revoked else { return .deviceRevoked }
+        guard isPermitted(request, facts, details, at: time) else { return .renewalElsewhere }
         if facts.isBindingKeyTaken {
             // A key with a scheduled end has been replaced, and cannot be renewed.
             guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
@@ -125,6 +152,25 @@ enum KeyRules {
             return .keyMismatch
         }
         return refusal(of: request.admission, facts, details.device, at: time)
+    }
+
+    /// Returns whether the device may bind the key over the connection on which it asks.
+    private static func isPermitted(
+        _ request: BindingRequest, _ facts: StoreFacts, _ details: DeviceDetails, at time: Int64
+    ) -> Bool {
+        switch request.renewal {
+        case .permitted: return true
+        case .ofDevice(let device): return device == details.device.id
+        case .afterExpiry(let grace):
+            guard let newest = details.bindings.last else { return true }
+            let isRepeated =
+                details.bindings.contains {
+                    $0.key == request.key && $0.createdAt >= newest.createdAt
+                        && time - $0.createdAt <= KeyRenewal.repetitionTime
+                }
+            let isWithinGrace = facts.certificateEnd.map { $0 <= time && time - $0 <= grace } ?? false
+            return isRepeated || isWithinGrace
+        }
     }
 
     private static func refusal(

@@ -68,6 +68,8 @@ package struct StoreLook {
     package var token: SingleUse?
     /// Whether this serial number was issued.
     package var serial: CertificateSerial?
+    /// When the last certificate of `device` ends.
+    package var certificateEnd = false
     /// Whether these people are barred, and which of their devices are not revoked.
     package var subjects: [Fingerprint] = []
     /// The state of the devices of these hardware keys, and whether the keys are barred.
@@ -123,6 +125,8 @@ package struct StoreFacts {
     package var isNonceUsed = false
     package var isTokenUsed = false
     package var isSerialIssued = false
+    /// In seconds since 1970-01-01T00:00:00Z. Nil if no certificate of the device is known.
+    package var certificateEnd: Int64?
     package var barredSubjects: Set<Fingerprint> = []
     /// The devices of people that are not revoked, sorted by number.
     package var devicesOfSubject: [Fingerprint: [DeviceID]] = [:]
@@ -267,6 +271,8 @@ package enum StoreWrite {
     case keepPhone(AttestedPhone, of: DeviceID)
     /// Replace whether an Android phone's certificate key is attested.
     case keepKeyAttestation(CertificateKeyAttestation, of: DeviceID, at: Int64)
+    /// Record that a device was attested again, and the system version if it is stated.
+    case keepEvidence(Reattestation.Evidence, of: DeviceID, at: Int64)
     /// Replace what a device on Apple's systems has shown of its app.
     case keepApp(ShownApp, of: DeviceID)
     /// Mark that a device's keys rest on a listed certificate, or no longer.

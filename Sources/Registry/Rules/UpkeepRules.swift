@@ -69,7 +69,7 @@ package enum UpkeepRules {
 
     /// Removes the oldest rows of certificates that expired long ago.
     package static func removeCertificates(at time: Int64, limit: Int) -> StoreRule<UpkeepResult> {
-        slice(StoreLook.Due(.certificates, at: time - CertificateRecord.listedAfterEnd, limit: limit)) { facts in
+        slice(StoreLook.Due(.certificates, at: time - CertificateRecord.keptAfterEnd, limit: limit)) { facts in
             facts.due.last.map { [.removeCertificates(until: $0.time, limit: limit)] } ?? []
         }
     }

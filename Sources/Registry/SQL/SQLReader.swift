@@ -95,6 +95,15 @@ extension SQLReader {
                 $1.isSerialIssued = !$0.isEmpty
             }
         }
+        if look.certificateEnd, let device = look.device {
+            let (number, argument) = Self.number(of: device)
+            add(
+                """
+                SELECT max(not_after) FROM issued_certificate
+                WHERE binding IN (SELECT key FROM binding WHERE device = \(number))
+                """, [argument]
+            ) { $1.certificateEnd = try $0.first?.optionalInteger(0) }
+        }
         for subject in look.subjects {
             add("SELECT subject FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)]) {
                 if !$0.isEmpty { $1.barredSubjects.insert(subject) }
@@ -274,6 +283,14 @@ extension SQLReader {
             if let details = try deviceDetails(rows(Self.details(of: selector))[...]) { return .device(details) }
             if case .binding = selector { throw StoreError.bindingUnknown }
             throw StoreError.deviceUnknown
+        case .listSubject(let subject, let limit):
+            return .devices(
+                try rows(
+                    """
+                    SELECT \(SQLColumns.listed) FROM \(SQLColumns.listedTables)
+                    WHERE device.subject = $1 ORDER BY device.id DESC LIMIT $2
+                    """, [.bytes(subject.bytes), .integer(Int64(max(0, limit)))]
+                ).map { try device($0) })
         case .count(let after, let limit): return .count(try count(after, limit))
         case .listRevokedCertificates(let after, let limit):
             return .revokedCertificates(try revokedCertificates(after, limit, at: time))

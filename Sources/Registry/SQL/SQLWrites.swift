@@ -111,6 +111,17 @@ package enum SQLWrites {
             [SQLStatement("UPDATE receipt SET next_at = $1 WHERE device = $2", [.integer(time), .device(device)])]
         case .keepPhone(let phone, let device): keeping(phone, of: device)
         case .keepKeyAttestation(let attestation, let device, let time): keeping(attestation, of: device, at: time)
+        case .keepEvidence(.assertion, let device, let time):
+            [
+                SQLStatement(
+                    "UPDATE attestation SET attested_at = $1 WHERE device = $2", [.integer(time), .device(device)])
+            ]
+        case .keepEvidence(.attestation(let version), let device, let time):
+            [
+                SQLStatement(
+                    "UPDATE attestation SET attested_at = $1, os_version = $2 WHERE device = $3",
+                    [.integer(time), .text(version?.description), .device(device)])
+            ]
         case .keepApp(let app, let device):
             [
                 SQLStatement(

@@ -145,6 +145,7 @@ extension StoreChange {
             [.device(DeviceUpdate(details)), .ended([key])]
         case (.bindKey(let request), .keyBinding(.bound(let details, _))):
             [.spent(request.counter, of: details.device.id), .device(DeviceUpdate(details))]
+        case (.reattest, .reattestation(.renewed(let details))): [.device(DeviceUpdate(details))]
         case (.recordReceipt, .recordedReceipt(.recorded(let details))):
             [.device(DeviceUpdate(details))]
         case (.markListedKeys, .listedKeys(let page)), (.releaseUnlistedKeys, .listedKeys(let page)):

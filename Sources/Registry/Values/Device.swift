@@ -226,6 +226,9 @@ package struct CertificateRecord {
     /// the certificate must be on one that was made after its expiry (RFC 5280 section 3.3).
     package static let listedAfterEnd: Int64 = 8 * 86_400
 
+    /// The time for which a store keeps an expired certificate, in seconds: `KeyRenewal.longestGrace` and a day.
+    package static let keptAfterEnd = KeyRenewal.longestGrace + 86_400
+
     /// Returns the entry of a revocation list.
     ///
     /// - Returns: nil for a certificate that is not revoked, or that expired too long ago to be listed.

@@ -159,13 +159,16 @@ public struct BindingRequest: Sendable {
     public let keyAttestation: CertificateKeyAttestation?
     /// What the assertion shows of an app on Apple's systems. It replaces what is stored, if it shows anything.
     public let app: ShownApp
+    /// Whether a device that has bound a key may bind another one here.
+    public let renewal: KeyRenewal
 
     public init(
         hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32,
         shown: ShownExtensions, mode: CounterMode, admission: AdmissionGrant, overlap: Int64, serial: CertificateSerial,
         notAfter: Int64, phone: AttestedPhone? = nil, keyAttestation: CertificateKeyAttestation? = nil,
-        app: ShownApp = ShownApp()
+        app: ShownApp = ShownApp(), renewal: KeyRenewal = .permitted
     ) {
+        self.renewal = renewal
         self.hardwareKey = hardwareKey
         self.key = key
         self.nonce = nonce
@@ -189,6 +192,21 @@ public struct BindingRequest: Sendable {
     static let keyLimit = 256
 }
 
+/// Whether a device that has bound a key may bind another, or get another certificate.
+public enum KeyRenewal: Equatable, Sendable {
+    case permitted
+    /// Only the device of the mTLS connection.
+    case ofDevice(DeviceID)
+    /// Only after its last certificate has expired, for this time in seconds. Its newest key may be bound again soon
+    /// after its first binding, because the answer may have been lost.
+    case afterExpiry(grace: Int64)
+
+    /// The maximum of `grace`, in seconds.
+    public static let longestGrace: Int64 = 90 * 86_400
+    /// The time in which a binding may be repeated, in seconds.
+    public static let repetitionTime: Int64 = 3_600
+}
+
 /// Whether the mTLS key of an Android phone is attested.
 public enum CertificateKeyAttestation: Equatable, Sendable {
     case missing
@@ -208,6 +226,44 @@ public enum AdmissionGrant: Sendable {
     case token(SingleUse, subject: Fingerprint)
     /// Nothing was presented. This suffices for a device that was admitted before.
     case earlier
+}
+
+/// What an enrolled device has shown since. Its proof was verified, and the counter spent.
+public struct Reattestation: Sendable {
+    public let device: DeviceID
+    /// Spent only if the request succeeds.
+    public let nonce: SingleUse
+    /// The epoch of the nonce.
+    public let epoch: RandomID
+    /// What a new attestation, or Google Play, says of an Android phone. As in `BindingRequest`.
+    public let phone: AttestedPhone?
+    /// The new attestation. Nil if there is none, as with a token of Google Play alone.
+    public let evidence: Evidence?
+    /// What the assertion shows of an app on Apple's systems.
+    public let app: ShownApp
+
+    public enum Evidence: Equatable, Sendable {
+        /// An assertion, which states no system version.
+        case assertion
+        case attestation(SystemVersion?)
+    }
+
+    public init(
+        device: DeviceID, nonce: SingleUse, epoch: RandomID, phone: AttestedPhone?, evidence: Evidence?, app: ShownApp
+    ) {
+        self.device = device
+        self.nonce = nonce
+        self.epoch = epoch
+        self.phone = phone
+        self.evidence = evidence
+        self.app = app
+    }
+}
+
+public enum ReattestationVerdict: Equatable, Sendable {
+    case renewed(DeviceDetails)
+    /// Nothing was written.
+    case refused(KeyBindingRefusal)
 }
 
 public enum KeyBindingVerdict: Equatable, Sendable {
@@ -250,6 +306,8 @@ public enum KeyBindingRefusal: Equatable, Sendable, CaseIterable {
     case serialUsed
     /// The assertion lacks an extension that an earlier one of the key has shown.
     case extensionWithheld
+    /// Only the device's own connection may renew its key.
+    case renewalElsewhere
     case counterReplayed
     case counterLate
 }

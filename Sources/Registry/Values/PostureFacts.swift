@@ -1,3 +1,5 @@
+package import Encoding
+
 /// A fact that is known of a device, for operators and policy decision points.
 public struct PostureFact: Equatable, Sendable {
     public let name: PostureFactName
@@ -83,6 +85,20 @@ extension Posture {
         add(.boundAt, boundAt.map { .time($0) }, .registry)
         add(.admission, .text(admission.rawValue), .registry)
         return facts
+    }
+
+    /// Writes the facts as members of an object in JSON.
+    package func write(to object: inout JSONWriter) {
+        for fact in facts {
+            let name = fact.name.rawValue
+            switch fact.value {
+            case .text(let text): object.member(name, text)
+            case .number(let number): object.member(name, number)
+            case .flag(let flag): object.member(name, flag)
+            case .texts(let texts): object.member(name, texts)
+            case .time(let seconds): object.member(name, CalendarTime(seconds: seconds).timestamp + "Z")
+            }
+        }
     }
 
     /// Returns a patch level with hyphens: year and month, and the day if there is one. Other numbers are unchanged.

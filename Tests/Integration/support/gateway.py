@@ -148,12 +148,13 @@ class Gateway:
             process.kill()
 
     def _listening_sockets(self):
-        """One for each worker and listener, and one for enrolment. An address that is taken is left to the gateway."""
+        """One for each worker and listener, and those of enrolment. An address that is taken is left to the gateway."""
         role = self.arguments[self.arguments.index("--role") + 1] if "--role" in self.arguments else "both"
         addresses = [each["address"] for each in self.conf.get("listeners", ())] * self.conf["workers"]
         addresses = [] if role == "enrolment" else addresses
         if role != "gateway" and "enrolment" in self.conf:
-            addresses.append(self.conf["enrolment"]["address"])
+            enrolment = self.conf["enrolment"]
+            addresses += [each["address"] for each in (enrolment, enrolment.get("devices")) if each]
         sockets = []
         for address in [address for address in addresses if not address.startswith("unix:")]:
             host, _, port = address.rpartition(":")

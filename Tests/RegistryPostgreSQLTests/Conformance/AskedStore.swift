@@ -177,12 +177,12 @@ final class AskedStore {
         _ number: Int, key: Int, nonce: Int, counter: UInt32, showing shown: ShownExtensions = [],
         mode: CounterMode = .strict, admission: AdmissionGrant = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
         serial: CertificateSerial? = nil, notAfter: Int64 = 50_000, phone: AttestedPhone? = nil,
-        keyAttestation: CertificateKeyAttestation? = nil, app: ShownApp = ShownApp()
+        keyAttestation: CertificateKeyAttestation? = nil, app: ShownApp = ShownApp(), renewal: KeyRenewal = .permitted
     ) -> BindingRequest {
         BindingRequest(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
             epoch: epoch ?? identity.epoch, counter: counter, shown: shown, mode: mode, admission: admission,
             overlap: overlap, serial: serial ?? Fixture.randomSerial(), notAfter: notAfter,
-            phone: phone, keyAttestation: keyAttestation, app: app)
+            phone: phone, keyAttestation: keyAttestation, app: app, renewal: renewal)
     }
 }

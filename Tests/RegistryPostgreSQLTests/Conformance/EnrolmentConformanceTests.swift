@@ -64,6 +64,68 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
+        "where devices renew over their own connections, others renew only after their certificate has expired",
+        arguments: StoreKind.allCases)
+    func renewal(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        guard case .registered(let device) = try store.initialize(store.initialization(1)),
+            case .registered(let other) = try store.initialize(store.initialization(2))
+        else { throw AskedStore.OtherReply() }
+        func bind(
+            _ key: Int, _ count: Int, at time: Int64, until end: Int64 = 1_100,
+            _ renewal: KeyRenewal = .afterExpiry(grace: 100)
+        ) throws -> KeyBindingVerdict {
+            try store.bind(
+                store.keyBinding(
+                    1, key: key, nonce: count, counter: UInt32(count), notAfter: end, renewal: renewal), at: time)
+        }
+        #expect(try bind(1, 1, at: 1_000).kind == .first)
+        #expect(try bind(2, 2, at: 1_099).refusal == .renewalElsewhere)
+        #expect(try bind(1, 2, at: 1_099).kind == .renewal, "an answer that was lost")
+        #expect(try bind(2, 3, at: 1_201).refusal == .renewalElsewhere)
+        #expect(try bind(2, 3, at: 1_100, until: 1_300).kind == .rotation)
+        #expect(try bind(1, 4, at: 1_150).refusal == .renewalElsewhere, "no longer the newest")
+        #expect(try bind(3, 4, at: 1_150, .ofDevice(other.device.id)).refusal == .renewalElsewhere)
+        #expect(try bind(3, 4, at: 1_150, .ofDevice(device.device.id)).kind == .rotation)
+    }
+
+    @Test("a device that is attested again has the time and the system of now", arguments: StoreKind.allCases)
+    func reattestation(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        guard case .registered(let device) = try store.initialize(store.initialization(1)) else {
+            throw AskedStore.OtherReply()
+        }
+        func reattest(
+            _ nonce: Int, _ evidence: Reattestation.Evidence?, at time: Int64, epoch: RandomID? = nil
+        ) throws -> ReattestationVerdict {
+            let request = Reattestation(
+                device: device.device.id, nonce: Fixture.nonce(nonce), epoch: epoch ?? store.identity.epoch,
+                phone: nil, evidence: evidence, app: ShownApp(distribution: 4))
+            guard case .reattestation(let verdict) = try store.perform(.reattest(request), at: time) else {
+                throw AskedStore.OtherReply()
+            }
+            return verdict
+        }
+        #expect(try reattest(100, .assertion, at: 1_500, epoch: RandomID()) == .refused(.epochChanged))
+        #expect(try reattest(100, .assertion, at: 2_000) == .refused(.nonceExpired))
+        guard case .renewed(let first) = try reattest(100, .assertion, at: 1_500) else { throw AskedStore.OtherReply() }
+        #expect(first.attestation?.attestedAt == 1_500 && first.attestation?.app.distribution == 4)
+        #expect(first.attestation?.systemVersion == device.attestation?.systemVersion)
+        #expect(try reattest(100, .assertion, at: 1_501) == .refused(.nonceUsed))
+        let version = SystemVersion("18.1")
+        guard case .renewed(let second) = try reattest(101, .attestation(version), at: 1_600) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(second.attestation?.attestedAt == 1_600 && second.attestation?.systemVersion == version)
+        guard case .renewed(let third) = try reattest(102, nil, at: 1_700) else { throw AskedStore.OtherReply() }
+        #expect(third.attestation?.attestedAt == 1_600, "nothing that was shown")
+        try store.perform(.revoke(device.device.id))
+        #expect(try reattest(103, .assertion, at: 1_800) == .refused(.deviceRevoked))
+    }
+
+    @Test(
         "a key binding uses nonce, counter and token if it succeeds, and nothing if refused",
         arguments: StoreKind.allCases)
     func keyBinding(_ kind: StoreKind) throws {
