@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import Encoding
 public import TrustClient
 public import Vocabulary
 
@@ -59,6 +60,18 @@ public struct SimulatedKeystore: SimulatedPlatform {
         let isAttested = try device.keyID(of: device.privateKeyToBind(library), library) == keyID
         let chain = isAttested ? nil : try certificateKeyAttestation(data, library)
         return .signature(signature, counter: counter, certificateKey: chain)
+    }
+
+    /// Attests a new key, for a new posture of an enrolled device.
+    ///
+    /// - Returns: The certificates in DER, leaf first.
+    public func attestNewKey(nonce: String) throws -> [[UInt8]] {
+        let library = try LibraryContext()
+        guard let tag = try device.enrolmentRecord()?.chosenTag else {
+            throw SimulatorError("the device is not enrolled")
+        }
+        let challenge = try library.sha256(of: Array((nonce + Base64URL.encode(tag)).utf8).span)
+        return try keyMint(library).attestation(of: try PrivateKey.generateP256(library), challenge: challenge.bytes)
     }
 
     private func nextCounter() throws -> UInt32 {

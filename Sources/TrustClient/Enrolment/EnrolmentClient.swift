@@ -104,7 +104,7 @@ public struct EnrolmentServiceAddress: Hashable, Sendable {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/[]%".utf8)
 }
 
-/// An enrolment request. It needs TLS that authenticates the server, without a client certificate.
+/// An enrolment request. It needs TLS that authenticates the server.
 public struct EnrolmentRequest: Equatable, Sendable {
     public enum Endpoint: String, CaseIterable, Sendable {
         case nonce
@@ -114,15 +114,24 @@ public struct EnrolmentRequest: Equatable, Sendable {
 
     public let endpoint: Endpoint
     public let service: EnrolmentServiceAddress
+    /// Whether the request is sent with the device's client certificate. All others are sent without one.
+    public let presentsCertificate: Bool
     /// JSON, to be sent with `Content-Type: application/json`. Nil for a request without content.
     public let content: [UInt8]?
 
-    init(_ endpoint: Endpoint, of service: EnrolmentServiceAddress, _ content: [UInt8]? = nil) {
+    private let base: String
+
+    /// - Parameter devices: The base URL of the listener for enrolled devices. Nil for the other one.
+    init(
+        _ endpoint: Endpoint, of service: EnrolmentServiceAddress, _ content: [UInt8]? = nil, at devices: String? = nil
+    ) {
+        presentsCertificate = devices != nil
+        base = devices ?? service.url
         self.endpoint = endpoint
         self.service = service
         self.content = content
     }
 
     public var method: String { content == nil ? "GET" : "POST" }
-    public var url: String { "\(service.url)/\(endpoint.rawValue)" }
+    public var url: String { "\(base)/\(endpoint.rawValue)" }
 }

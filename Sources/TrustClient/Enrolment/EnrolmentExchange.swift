@@ -55,6 +55,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
     public private(set) var clockOffset: Int64 = 0
 
     private let form: ClientDataForm
+    private let devices: String?
     private var point: [UInt8]
     private var admissionToken: String?
     private var state = State.idle
@@ -73,9 +74,14 @@ public struct EnrolmentExchange: Equatable, Sendable {
     ///   - point: The point of the certificate key, 65 bytes. It is the bound key to renew its certificate, or a new
     ///     one to rotate.
     ///   - admissionToken: A JWT for this certificate key, if the service requires one.
+    ///   - devices: The base URL of the service's listener for enrolled devices, without a slash at its end. A device that
+    ///     is bound then sends all requests there, with its certificate. Nil if there is none, or if the certificate
+    ///     has expired.
     public init(
-        _ record: EnrolmentRecord, point: [UInt8], form: ClientDataForm = .nonceAndTag, admissionToken: String? = nil
+        _ record: EnrolmentRecord, point: [UInt8], form: ClientDataForm = .nonceAndTag, admissionToken: String? = nil,
+        devices: String? = nil
     ) {
+        self.devices = devices
         Self.expectPoint(point)
         self.record = record
         self.point = point
@@ -100,7 +106,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         case .attested(let key, let content):
             isRepetition = true
             state = .initialization(key)
-            return .send(EnrolmentRequest(.initialization, of: record.service, content))
+            return .send(request(.initialization, content))
         case .initialized(let key), .bound(let key): return fetchNonce(.nonceForBinding(key))
         }
     }
@@ -141,7 +147,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         record.attestedPoint = form == .dsr ? point : nil
         record.step = .attested(key, initialization: content)
         state = .initialization(key)
-        return .send(EnrolmentRequest(.initialization, of: record.service, content))
+        return .send(request(.initialization, content))
     }
 
     /// Handles an assertion.
@@ -167,7 +173,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         }
         state = .binding
         mayBeBound = true
-        return .send(EnrolmentRequest(.keyBinding, of: record.service, content))
+        return .send(request(.keyBinding, content))
     }
 
     public mutating func attestorFailed(_ fault: AttestorFault) -> Action {
@@ -249,6 +255,10 @@ public struct EnrolmentExchange: Equatable, Sendable {
 
     // MARK: - Helpers
 
+    private func request(_ endpoint: EnrolmentRequest.Endpoint, _ content: [UInt8]? = nil) -> EnrolmentRequest {
+        EnrolmentRequest(endpoint, of: record.service, content, at: record.isBound ? devices : nil)
+    }
+
     private func tag(of key: KeyID) -> HardwareKeyTag { HardwareKeyTag(key, chosen: record.chosenTag) }
 
     private static func expectPoint(_ point: [UInt8]) {
@@ -278,7 +288,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
 
     private mutating func fetchNonce(_ next: State) -> Action {
         state = next
-        return .send(EnrolmentRequest(.nonce, of: record.service))
+        return .send(request(.nonce))
     }
 
     private mutating func end(_ failure: EnrolmentFailure) -> Action {

@@ -26,6 +26,12 @@ struct Enrol: ParsableCommand {
     @Option(help: ArgumentHelp("The service's own URL, if it is different.", valueName: "URL"))
     var provider: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The service's listener for enrolled devices: an enrolled device renews there, with its certificate.",
+            valueName: "URL"))
+    var devices: String?
+
     @Option(help: ArgumentHelp("The device.", valueName: "DIR"), completion: .directory)
     var directory: String
 
@@ -76,6 +82,9 @@ struct Enrol: ParsableCommand {
         guard service != nil else {
             throw ValidationError("--enrolment and --provider must have the form https://HOST[:PORT][/PATH]")
         }
+        if let devices, EnrolmentServiceAddress(url: devices) == nil {
+            throw ValidationError("--devices must have the form https://HOST[:PORT][/PATH]")
+        }
         if let appId, AppID(appId) == nil {
             throw ValidationError("\(appId) is not of the form PREFIX.bundle.id or android:PACKAGE")
         }
@@ -111,8 +120,12 @@ struct Enrol: ParsableCommand {
         let resolve = CurlList(transfer.resolve)
         let runner = EnrolmentRunner(
             device, platform,
-            try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, resolve) }, library,
-            alteration: alter)
+            try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, resolve) },
+            authenticated: try CurlTransfer(isHTTP2: transfer.http2) { settings in
+                try transfer.apply(to: settings, resolve)
+                try settings.set(CURLOPT_SSLCERT, device.certificatePath)
+                try settings.set(CURLOPT_SSLKEY, device.certificateKeyPath)
+            }, devices: devices.flatMap { EnrolmentServiceAddress(url: $0)?.url }, library, alteration: alter)
         try runner.run(record, form: clientData, admissionToken: try admissionToken.map(token))
     }
 

@@ -13,13 +13,19 @@ final class EnrolmentRunner {
     private let device: DeviceDirectory
     private let platform: any SimulatedPlatform
     private let transfer: CurlTransfer
+    /// With the device's certificate.
+    private let authenticatedTransfer: CurlTransfer
+    /// The URL of the listener for enrolled devices. Nil if renewals need no certificate.
+    private let devices: String?
     private let library: LibraryContext
     private let alteration: EnrolmentAlteration?
 
     init(
         _ device: DeviceDirectory, _ platform: any SimulatedPlatform, _ transfer: CurlTransfer,
-        _ library: LibraryContext, alteration: EnrolmentAlteration?
+        authenticated: CurlTransfer, devices: String?, _ library: LibraryContext, alteration: EnrolmentAlteration?
     ) {
+        authenticatedTransfer = authenticated
+        self.devices = devices
         self.device = device
         self.platform = platform
         self.transfer = transfer
@@ -38,7 +44,8 @@ final class EnrolmentRunner {
                 throw SimulatorError("the device is already attested: use a new directory for a new device")
             }
         }
-        var exchange = EnrolmentExchange(record, point: key.point, form: form, admissionToken: admissionToken)
+        var exchange = EnrolmentExchange(
+            record, point: key.point, form: form, admissionToken: admissionToken, devices: devices)
         var saved = record
         var action = exchange.begin()
         while true {
@@ -71,9 +78,10 @@ final class EnrolmentRunner {
                 case .sign(let message):
                     if let alteration, alteration.endpoint == .keyBinding, !alteration.replacesNonce {
                         let content = try alteration.keyBinding(signingInput: message, sign: key.signature)
+                        let url = "\(record.isBound ? devices ?? record.service.url : record.service.url)/key-binding"
                         return try showAltered(
-                            EnrolmentRequest.Endpoint.keyBinding, send("POST", of: record.service, .keyBinding, content)
-                        )
+                            EnrolmentRequest.Endpoint.keyBinding,
+                            send("POST", url, presentsCertificate: record.isBound && devices != nil, content))
                     }
                     action = exchange.signed(try key.signature(over: message))
                 case .send(let request):
@@ -105,7 +113,8 @@ final class EnrolmentRunner {
         if isAltered, request.endpoint == .initialization, let alteration, let original = content {
             content = try alteration.initialization(original)
         }
-        let answer = try send(request.method, of: request.service, request.endpoint, content)
+        let answer = try send(
+            request.method, request.url, presentsCertificate: request.presentsCertificate, content)
         if isAltered {
             try showAltered(request.endpoint, answer)
             return nil
@@ -123,15 +132,13 @@ final class EnrolmentRunner {
     }
 
     private func send(
-        _ method: String, of service: EnrolmentServiceAddress, _ endpoint: EnrolmentRequest.Endpoint,
-        _ content: [UInt8]?
+        _ method: String, _ url: String, presentsCertificate: Bool, _ content: [UInt8]?
     ) throws -> EnrolmentAnswer {
         var lines: [HeaderLine] = []
         if content != nil { lines.append(HeaderLine(name: "Content-Type", value: "application/json")) }
         var received: [UInt8] = []
-        let head = try transfer.perform(
-            CurlTransfer.Outgoing(
-                method: method, url: "\(service.url)/\(endpoint.rawValue)", lines: lines, content: content)
+        let head = try (presentsCertificate ? authenticatedTransfer : transfer).perform(
+            CurlTransfer.Outgoing(method: method, url: url, lines: lines, content: content)
         ) { _, bytes in
             received += bytes
             return received.count <= EnrolmentAnswer.contentLimit

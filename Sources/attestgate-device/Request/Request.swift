@@ -123,6 +123,17 @@ struct Request: ParsableCommand {
         if content != nil, !lines.contains(where: { $0.isNamed("content-type") }) {
             lines.append(HeaderLine(name: "Content-Type", value: "application/x-www-form-urlencoded"))
         }
+        var plan = try RequestRunner.Plan(method: method, url: url, lines: lines, content: content)
+        plan.unsigned = unsignedHeader.compactMap(HeaderLine.init)
+        plan.alterations = try alterations.alterations()
+        (plan.hasProof, plan.isIdempotent, plan.replays) = (!noProof, idempotent, replay)
+        return plan
+    }
+}
+
+extension RequestRunner.Plan {
+    /// Plans a request with a genuine proof.
+    init(method: String, url: String, lines: [HeaderLine], content: [UInt8]?) throws {
         guard var target = RequestTarget(url: url) else { throw ValidationError("\(url) is not an https URL") }
         let origin = "https://\(String(decoding: target.authority, as: UTF8.self))"
         if let host = lines.last(where: { $0.isNamed("host") })?.value { target.authority = Array(host.utf8) }
@@ -138,12 +149,11 @@ struct Request: ParsableCommand {
         } catch {
             throw ValidationError("a header line has no field name")
         }
-        return RequestRunner.Plan(
+        self.init(
             request: request,
             outgoing: CurlTransfer.Outgoing(method: method, url: url, lines: lines, content: content),
-            origin: origin, unsigned: unsignedHeader.compactMap(HeaderLine.init),
-            alterations: try alterations.alterations(),
-            hasProof: !noProof, isIdempotent: idempotent, replays: replay)
+            origin: origin, unsigned: [], alterations: ProofAlterations(), hasProof: true, isIdempotent: false,
+            replays: false)
     }
 }
 

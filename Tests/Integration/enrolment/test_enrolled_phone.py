@@ -1,5 +1,6 @@
 """A software phone from nothing to its end, by the built programs alone: attestgate, attestgate-device, a recording service."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -196,3 +197,32 @@ def test_an_enrolled_phone_that_is_revoked_stands_on_the_revocation_list(enrolli
     revoked, good = verdicts()
     assert revoked.returncode == 2 and "certificate revoked" in revoked.stderr, revoked
     assert good.returncode == 0, good.stderr
+
+
+@pytest.fixture(scope="module")
+def over_mtls(pki, shared_upstream, tmp_path_factory):
+    made = Enrolling(tmp_path_factory.mktemp("over-mtls"), pki, shared_upstream, devices=True)
+    yield made
+    made.stop()
+
+
+def test_a_phone_renews_over_mutual_tls_is_attested_again_and_revokes_itself(over_mtls, platform):
+    with over_mtls.phones_of(platform):
+        phone = over_mtls.phone("over-mtls")
+        phone.enrol()
+        first = (phone.directory / "certificate.pem").read_bytes()
+        assert "403 invalid_request" in phone.enrol("--rotate", status=1).stderr
+        assert f"POST {phone.devices[1]}/key-binding: 200" in phone.renew("--rotate").stdout
+        assert (phone.directory / "certificate.pem").read_bytes() != first
+        assert phone.renew().stdout.splitlines()[-1].startswith("bound: ")
+        assert phone.request() == (200, None)
+
+        before = phone.shown["posture"]["attested_at"]
+        authority = ("--attestation-ca", over_mtls.directory / "authority") if platform == "android" else ()
+        posture = json.loads(phone.instances("attest", *authority).stdout)["posture"]
+        assert posture["attested_at"] >= before and posture["platform"] == platform
+        listed = json.loads(phone.instances("list").stdout)
+        assert [entry["current"] for entry in listed] == [True]
+        phone.instances("revoke", listed[0]["id"])
+        phone.instances("list", status=56)
+        assert "certificate revoked" in phone.request_in_vain()

@@ -26,7 +26,8 @@ ANDROID = {"signing_certificates": ["a5" * 32], "minimum_patch_level": "2026-01"
 class EnrollingGateway:
     """A gateway that phones may enrol with. They are of the first platform, unless `phones_of` says otherwise."""
 
-    def __init__(self, directory, pki, upstream, app=(), platforms=PLATFORMS, **enrolment):
+    def __init__(self, directory, pki, upstream, app=(), platforms=PLATFORMS, devices=False, **enrolment):
+        """`devices`: whether there is a listener for enrolled devices."""
         self.directory, self.pki, self.platform = directory, pki, platforms[0]
         for platform in platforms:
             run("ca", "init", "--platform", platform, "--directory", directory / "authority")
@@ -35,6 +36,12 @@ class EnrollingGateway:
             enrolment.setdefault("android", {"status_list": {"file": str(directory / "status.json")}})
         self.holder, self.port = reserve_port()
         self.url = f"https://localhost:{self.port}"
+        if devices:
+            self.devices_holder, self.devices_port = reserve_port()
+            enrolment["devices"] = {
+                "address": f"127.0.0.1:{self.devices_port}",
+                "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
+                "clients": {"authorities": [str(pki.gms.certificate)]}}
         self.gateway = Gateway(
             directory, pki, {"service": upstream.address},
             [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"}],
@@ -60,6 +67,8 @@ class EnrollingGateway:
     def stop(self):
         self.gateway.stop()
         self.holder.close()
+        if hasattr(self, "devices_holder"):
+            self.devices_holder.close()
 
 
 class Phone:
@@ -71,6 +80,21 @@ class Phone:
             "enrol", "--enrolment", self.service.url, "--resolve", f"localhost:{self.service.port}:127.0.0.1", "--ca",
             self.service.pki.server_ca, "--attestation-ca", self.service.directory / "authority", "--directory",
             self.directory, "--app-id", self.app, *arguments, status=status)
+
+    @property
+    def devices(self):
+        """The options that lead to the listener for enrolled devices."""
+        port = self.service.devices_port
+        return "--devices", f"https://localhost:{port}", "--resolve", f"localhost:{port}:127.0.0.1"
+
+    def renew(self, *arguments, status=0):
+        return self.enrol(*self.devices, *arguments, status=status)
+
+    def instances(self, command, *arguments, status=0):
+        """- Returns: what the command of `attestgate-device instances` prints."""
+        return run(
+            "instances", command, *self.devices, "--cacert", self.service.pki.server_ca, "--directory", self.directory,
+            *arguments, status=status)
 
     def request(self, *arguments):
         """- Returns: the status, and the denial."""
