@@ -33,9 +33,8 @@ public struct AdmissionTokenConfiguration: Equatable, ConfigurationSection {
         .choice, default: "false", "Whether the issuer's metadata names the JWK Set (OpenID Connect Discovery).")
     var discovery: Switch
     @Setting(
-        key: "authorities", .file("a readable PEM file"), default: ReceiptsConfiguration.systemBundle,
-        "The authorities of the issuer's certificate.")
-    public var authoritiesPath: String
+        key: "authorities", .file("a readable PEM file"), "The authorities of the issuer's certificate.")
+    var writtenAuthoritiesPath: String?
     @Setting(
         .wholeSeconds(.seconds(1) ... .seconds(86_400)), unit: "between two fetches", default: "1h",
         "The interval of fetches; Cache-Control shortens or lengthens it, at most fourfold.")
@@ -52,6 +51,9 @@ public struct AdmissionTokenConfiguration: Equatable, ConfigurationSection {
         .wholeSeconds(.seconds(2) ... .seconds(2_592_000)), unit: "since the issuer confirmed the keys", default: "1d",
         "The maximum age of the keys; with older ones no token is accepted.")
     public var staleAfter: Duration
+
+    /// Debian's authorities unless the file names others. They are read only if keys are fetched.
+    public var authoritiesPath: String { writtenAuthoritiesPath ?? ReceiptsConfiguration.systemBundle }
 
     /// Where the issuer's keys are.
     public enum Keys: Equatable, Sendable {
@@ -101,9 +103,10 @@ public struct AdmissionTokenConfiguration: Equatable, ConfigurationSection {
             return false
         }
         if let keySetURL {
-            if !keySetURL.isEncrypted, _authoritiesPath.isWritten {
+            if !keySetURL.isEncrypted, _writtenAuthoritiesPath.isWritten {
                 reading.warn(
-                    _authoritiesPath.place, "`authorities` has no effect: \(keySetURL.text) is called without TLS",
+                    _writtenAuthoritiesPath.place,
+                    "`authorities` has no effect: \(keySetURL.text) is called without TLS",
                     expected: "an https URL as `jwks_uri`, or no `authorities`")
             }
             reading.mention(.server(keySetURL.server.description), at: _keySetURL.place)
@@ -137,7 +140,7 @@ public struct AdmissionTokenConfiguration: Equatable, ConfigurationSection {
         }
         guard keysPaths != nil else { return true }
         let fetching = [
-            ("authorities", _authoritiesPath.isWritten, _authoritiesPath.place),
+            ("authorities", _writtenAuthoritiesPath.isWritten, _writtenAuthoritiesPath.place),
             ("interval", _interval.isWritten, _interval.place), ("retry", _retry.isWritten, _retry.place),
             ("timeout", _timeout.isWritten, _timeout.place),
             ("stale_after", _staleAfter.isWritten, _staleAfter.place),
