@@ -34,11 +34,11 @@ struct DenialTests {
         }
     }
 
-    @Test("what a new proof or enrolment can repair is 401, and nothing else is")
+    @Test("what a new proof, token or enrolment can repair is 401, and nothing else is")
     func repairable() {
         let repairable: Set<Denial> = [
-            .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
-            .proofInvalid, .counterReplayed, .counterLate,
+            .deviceUnknown, .deviceTokenRequired, .deviceTokenInvalid, .proofRequired, .proofMalformed,
+            .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .counterReplayed, .counterLate,
         ]
         #expect(Set(Denial.allCases.filter(\.asksForProof)) == repairable)
     }
