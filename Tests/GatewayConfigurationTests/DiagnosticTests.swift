@@ -14,7 +14,7 @@ struct DiagnosticTests {
                       |     ^~~~~~
                   expected one of: name, host, path, methods, require, enforce, apps, policy, device_token, components, \
                 upstream, content_limit, content_idle, body, websocket, unusual_headers, targets, path_characters, rate, \
-                stricter_below
+                identity, stricter_below
                   did you mean `methods`?
                 """)
     }
