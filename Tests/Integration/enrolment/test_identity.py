@@ -64,7 +64,7 @@ def identifying(tmp_path, pki, own_upstream, platform):
     made.stop()
 
 
-def told(identifying, client, path, *fields):
+def stated(identifying, client, path, *fields):
     """- Returns: the fields about the device that the service received, by lower-case name."""
     assert client.exchange(get(path, *fields)).status == 200
     found = identifying.upstream.last_request().fields
@@ -76,18 +76,18 @@ def told(identifying, client, path, *fields):
 def test_routes_tell_what_their_identity_names(identifying, platform):
     _, identity = identifying.enrolled("first")
     with Client(identifying.gateway, identity) as client:
-        assert not {"attest-subject", "attest-posture"} & set(told(identifying, client, "/"))
-        whole = told(identifying, client, "/whole")
+        assert not {"attest-subject", "attest-posture"} & set(stated(identifying, client, "/"))
+        whole = stated(identifying, client, "/whole")
         assert re.fullmatch("[0-9a-f]{64}", whole["attest-subject"])
         facts = whole["attest-posture"].split(", ")
         assert facts[:2] == [f"platform={platform}", "environment=simulator"] and facts[-1] == "admission=token"
         assert any(re.fullmatch(r"bound_at=\d{10}", fact) for fact in facts)
         known = {"ios": "key_protection=secure-enclave", "android": r'patch_level="\d{4}-\d\d"'}[platform]
         assert any(re.fullmatch(known, fact) for fact in facts), facts
-        assert told(identifying, client, "/whole") == whole
-        subject = told(identifying, client, "/subject")
+        assert stated(identifying, client, "/whole") == whole
+        subject = stated(identifying, client, "/subject")
         assert subject["attest-subject"] == whole["attest-subject"] and "attest-posture" not in subject
-        posture = told(identifying, client, "/posture")
+        posture = stated(identifying, client, "/posture")
         assert posture["attest-posture"] == whole["attest-posture"] and "attest-subject" not in posture
 
 
@@ -98,7 +98,7 @@ def test_the_person_is_another_at_each_service_and_the_same_on_each_device(ident
     seen = []
     for identity in first, second, stranger:
         with Client(identifying.gateway, identity) as client:
-            seen.append((told(identifying, client, "/whole"), told(identifying, client, "/other")))
+            seen.append((stated(identifying, client, "/whole"), stated(identifying, client, "/other")))
     subjects = [[fields["attest-subject"] for fields in pair] for pair in seen]
     assert subjects[0] == subjects[1] and not set(subjects[0]) & set(subjects[2])
     assert len({*subjects[0], *subjects[2]}) == 4
@@ -112,10 +112,10 @@ def test_what_a_client_says_of_itself_is_removed_in_every_spelling(identifying, 
     _, identity = identifying.enrolled("first")
     with client(identifying.gateway, identity) as opened:
         for path in "/", "/whole":
-            good = told(identifying, opened, path)
+            good = stated(identifying, opened, path)
             for name in "Attest-Subject", "Attest-Posture":
                 for spelling in name, name.upper(), name.lower():
-                    found = told(identifying, opened, path, f"{spelling}: evil", f"{spelling}: evil")
+                    found = stated(identifying, opened, path, f"{spelling}: evil", f"{spelling}: evil")
                     assert found == good and "evil" not in str(found)
                 for spelling in name.replace("-", "_"), name.replace("-", "."), name.replace("-", "!"):
                     with client(identifying.gateway, identity) as other:
@@ -125,14 +125,14 @@ def test_what_a_client_says_of_itself_is_removed_in_every_spelling(identifying, 
 def test_a_request_that_is_only_observed_has_no_identity(identifying):
     _, identity = identifying.enrolled("first")
     with Client(identifying.gateway, identity) as client:
-        assert "attest-subject" in told(identifying, client, "/observed")
-    stranger = identifying.enrolling.pki.phone("unbound")
+        assert "attest-subject" in stated(identifying, client, "/observed")
+    stranger = identifying.enrolling.pki.phone("identity-unbound")
     with Client(identifying.gateway, stranger) as client:
-        found = told(identifying, client, "/observed")
+        found = stated(identifying, client, "/observed")
     assert found == {"attest-verdict": found["attest-verdict"]} and "would-deny" in found["attest-verdict"]
 
 
-def test_a_proven_request_is_told_of_like_any_other(identifying):
+def test_a_proven_request_states_what_others_do(identifying):
     phone, identity = identifying.enrolled("first")
     requesting = phone.requesting(identifying.gateway, identity)
     with requesting.connect() as client:
