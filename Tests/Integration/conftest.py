@@ -203,6 +203,18 @@ def connect(gateway, phone):
 def nothing_forwarded(gateway, upstream, phone):
     return NothingForwarded(gateway, upstream, phone)
 
+@pytest.fixture
+def started():
+    """Starts decision points, which must end without a fault."""
+    made = []
+
+    def start(kind, *arguments, **options):
+        made.append(kind(*arguments, **options))
+        return made[-1]
+    yield start
+    for point in made:
+        point.stop()
+
 
 # Failures show what the gateways had to say.
 

@@ -1,4 +1,4 @@
-"""Decision points and gateways that ask them. All must end well with their test."""
+"""Gateways that ask decision points. All must end well with their test."""
 
 import pytest
 
@@ -7,19 +7,6 @@ from support.deciding import policies
 from support.gateway import BRIEF
 from support.platforms import PLATFORMS
 from support.recording_upstream import RecordingUpstream
-
-
-@pytest.fixture
-def started():
-    """Starts decision points of a test's own."""
-    made = []
-
-    def start(kind, *arguments, **options):
-        made.append(kind(*arguments, **options))
-        return made[-1]
-    yield start
-    for point in made:
-        point.stop()
 
 
 @pytest.fixture

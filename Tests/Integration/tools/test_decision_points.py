@@ -47,20 +47,6 @@ class Asking:
 
 
 @pytest.fixture
-def started():
-    """Decision points that must end without a fault."""
-    made = []
-
-    def start(kind, *arguments, **options):
-        made.append(kind(*arguments, **options))
-        return made[-1]
-
-    yield start
-    for point in made:
-        point.stop()
-
-
-@pytest.fixture
 def careless():
     """A decision point whose clients make mistakes."""
     point = AuthZEN(lambda document: True, token="t")
