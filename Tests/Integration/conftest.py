@@ -203,6 +203,7 @@ def connect(gateway, phone):
 def nothing_forwarded(gateway, upstream, phone):
     return NothingForwarded(gateway, upstream, phone)
 
+
 @pytest.fixture
 def started():
     """Starts decision points, which must end without a fault."""

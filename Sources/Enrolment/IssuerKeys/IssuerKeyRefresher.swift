@@ -70,7 +70,7 @@ final class IssuerKeyRefresher {
         }
         context.shared.issuerKeys.staleAfter = settings.staleAfter
         context.shared.count { metrics in
-            if metrics.issuerKeys == nil { metrics.issuerKeys = IssuerKeyMetrics() }
+            if metrics.issuerKeys == nil { metrics.issuerKeys = FetchMetrics() }
             metrics.issuerKeys?.source = settings.service.url
         }
         schedule.begin(age: context.shared.issuerKeys.age(at: now), at: context.loop.now)
@@ -113,7 +113,7 @@ final class IssuerKeyRefresher {
     /// Publishes the state of the keys, and reports when they become stale or current.
     private func publish() {
         let record = context.shared.issuerKeys
-        let state: IssuerKeyMetrics.State =
+        let state: FetchMetrics.State =
             record.kept == nil ? .missing : record.isStale(at: now) ? .stale : .current
         let age = record.age(at: now)
         var before = state
@@ -121,7 +121,7 @@ final class IssuerKeyRefresher {
             before = metrics.issuerKeys?.state ?? state
             metrics.issuerKeys?.state = state
             metrics.issuerKeys?.age = age
-            metrics.issuerKeys?.keys = record.kept?.keys.keys.count ?? 0
+            metrics.issuerKeys?.entries = record.kept?.keys.keys.count ?? 0
         }
         switch (before, state) {
         case (.current, .stale), (.missing, .stale):
@@ -248,7 +248,7 @@ final class IssuerKeyRefresher {
     // MARK: - Results
 
     private func conclude(
-        _ result: IssuerKeyMetrics.Result, _ outcome: FetchSchedule.Outcome, _ details: [LogFact] = [],
+        _ result: FetchMetrics.Result, _ outcome: FetchSchedule.Outcome, _ details: [LogFact] = [],
         because reason: String? = nil
     ) {
         context.shared.issuerKeys.fetchedAt = now

@@ -113,7 +113,7 @@ final class EnrolledKeyReview {
         guard let run else { return }
         self.run = nil
         isFailing = false
-        if run.mayRelease { context.shared.count { $0.statusList?.revokedDevices = run.kept } }
+        if run.mayRelease { context.shared.count { if $0.statusList != nil { $0.revokedDevices = run.kept } } }
         for (count, outcome) in [(run.marked, "listed"), (run.released, "released")] where count > Self.namedLimit {
             notify(.warning, [LogFact("outcome", outcome), LogFact("devices", count)])
         }

@@ -104,7 +104,7 @@ final class StatusListRefresher {
         }
         context.shared.keyStatus = record
         context.shared.count { metrics in
-            if metrics.statusList == nil { metrics.statusList = StatusListMetrics() }
+            if metrics.statusList == nil { metrics.statusList = FetchMetrics() }
             metrics.statusList?.source = settings.source.name
         }
     }
@@ -125,7 +125,7 @@ final class StatusListRefresher {
     /// Publishes the state of the list, and reports when it becomes stale or current.
     private func publish() {
         let record = context.shared.keyStatus
-        let state: StatusListMetrics.State =
+        let state: FetchMetrics.State =
             record.kept == nil ? .missing : record.isStale(at: now) ? .stale : .current
         let age = record.age(at: now)
         var before = state
@@ -272,7 +272,7 @@ final class StatusListRefresher {
     }
 
     private func report(
-        _ result: StatusListMetrics.Result, _ details: [LogFact] = [], because reason: String? = nil
+        _ result: FetchMetrics.Result, _ details: [LogFact] = [], because reason: String? = nil
     ) {
         context.shared.count { metrics in
             metrics.statusList?.count(result)

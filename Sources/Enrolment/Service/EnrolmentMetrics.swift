@@ -18,9 +18,11 @@ public struct EnrolmentMetrics: Sendable {
     /// The counts of receipts. Nil if receipts are not refreshed.
     var receipts: ReceiptMetrics?
     /// The counts of the status list. Nil if nothing demands it.
-    var statusList: StatusListMetrics?
+    var statusList: FetchMetrics?
+    /// The number of enrolled devices whose keys rest on a listed certificate, at the last review.
+    var revokedDevices = 0
     /// The counts of the keys of admission tokens. Nil if none are fetched.
-    var issuerKeys: IssuerKeyMetrics?
+    var issuerKeys: FetchMetrics?
 
     init() {
         let row = [UInt64](repeating: 0, count: Self.results.count)
@@ -87,6 +89,28 @@ public struct EnrolmentMetrics: Sendable {
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that closed before the end of the TLS handshake.",
                 handshakesFailed),
-        ] + (receipts?.families ?? []) + (statusList?.families ?? []) + (issuerKeys?.families ?? [])
+        ] + (receipts?.families ?? []) + fetchFamilies
+    }
+
+    private var fetchFamilies: [MetricFamily] {
+        var families: [MetricFamily] = []
+        if let statusList {
+            families += statusList.families(
+                "attestgate_status_list", of: "Android's status list", else: "no Android phone can enrol")
+            families += [
+                MetricFamily(
+                    .gauge, "attestgate_status_list_entries", "Entries of the status list that is in use.",
+                    statusList.entries),
+                MetricFamily(
+                    .gauge, "attestgate_status_list_revoked_devices",
+                    "Enrolled devices that are refused because a certificate that attests their key is listed.",
+                    revokedDevices),
+            ]
+        }
+        if let issuerKeys {
+            families += issuerKeys.families(
+                "attestgate_issuer_keys", of: "the keys of admission tokens", else: "no token is accepted")
+        }
+        return families
     }
 }

@@ -121,7 +121,7 @@ public final class EnrolmentService: Sendable {
     public var receipts: ReceiptMetrics? { counts.current.receipts }
 
     /// The state of the status list. Nil if nothing demands it. May be read by any thread.
-    public var statusList: StatusListMetrics? { counts.current.statusList }
+    public var statusList: FetchMetrics? { counts.current.statusList }
     /// The state of the keys of admission tokens. Nil if none are fetched.
-    public var issuerKeys: IssuerKeyMetrics? { counts.current.issuerKeys }
+    public var issuerKeys: FetchMetrics? { counts.current.issuerKeys }
 }

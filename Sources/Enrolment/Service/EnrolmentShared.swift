@@ -40,7 +40,10 @@ final class EnrolmentShared {
     /// Forgets the status list when no app demands it any more.
     func dropStatusList() {
         keyStatus = KeyStatusRecord()
-        count { $0.statusList = nil }
+        count {
+            $0.statusList = nil
+            $0.revokedDevices = 0
+        }
     }
 
     /// Forgets the keys of admission tokens when none are fetched any more.

@@ -317,15 +317,9 @@ extension StatusDocument.Protocols {
 }
 
 extension StatusDocument.FetchedContent {
-    fileprivate init(_ metrics: StatusListMetrics) {
+    fileprivate init(_ metrics: FetchMetrics) {
         self.init(
             source: metrics.source, state: metrics.state.rawValue, entries: metrics.entries, ageSeconds: metrics.age,
-            failure: metrics.failure)
-    }
-
-    fileprivate init(_ metrics: IssuerKeyMetrics) {
-        self.init(
-            source: metrics.source, state: metrics.state.rawValue, entries: metrics.keys, ageSeconds: metrics.age,
             failure: metrics.failure)
     }
 }
