@@ -28,6 +28,7 @@ final class IssuerKeyRefresher {
     private let settings: IssuerKeySettings
     private let context: EnrolmentContext
     private let services: OutboundServices
+    private let report: FetchReport
     private var otherHost: OtherHost?
     private var schedule: FetchSchedule
     private var state = State.stopped
@@ -38,6 +39,13 @@ final class IssuerKeyRefresher {
     init(_ settings: IssuerKeySettings, _ context: EnrolmentContext) throws(EnrolmentStartError) {
         self.settings = settings
         self.context = context
+        report = FetchReport(
+            .issuerKeys, \.issuerKeys,
+            FetchReport.Words(
+                missing: "there are no keys, so no admission token is accepted",
+                stale: "no admission token is accepted until the keys are confirmed",
+                current: "admission tokens are accepted again"),
+            context)
         schedule = FetchSchedule(
             FetchSchedule.Rules(
                 interval: settings.interval, retry: settings.retry, staleAfter: settings.staleAfter))
@@ -69,10 +77,7 @@ final class IssuerKeyRefresher {
             context.shared.issuerKeys = IssuerKeyRecord(source: settings.service.url)
         }
         context.shared.issuerKeys.staleAfter = settings.staleAfter
-        context.shared.count { metrics in
-            if metrics.issuerKeys == nil { metrics.issuerKeys = FetchMetrics() }
-            metrics.issuerKeys?.source = settings.service.url
-        }
+        report.begin(source: settings.service.url)
         schedule.begin(age: context.shared.issuerKeys.age(at: now), at: context.loop.now)
         // In a separate event. The previous refresher, which this one replaces, has then stopped.
         state = .starting(
@@ -110,28 +115,10 @@ final class IssuerKeyRefresher {
         }
     }
 
-    /// Publishes the state of the keys, and reports when they become stale or current.
     private func publish() {
         let record = context.shared.issuerKeys
-        let state: FetchMetrics.State =
-            record.kept == nil ? .missing : record.isStale(at: now) ? .stale : .current
-        let age = record.age(at: now)
-        var before = state
-        context.shared.count { metrics in
-            before = metrics.issuerKeys?.state ?? state
-            metrics.issuerKeys?.state = state
-            metrics.issuerKeys?.age = age
-            metrics.issuerKeys?.entries = record.kept?.keys.keys.count ?? 0
-        }
-        switch (before, state) {
-        case (.current, .stale), (.missing, .stale):
-            notify(
-                .error, [LogFact("state", "stale"), LogFact("age", age ?? 0)],
-                because: "no admission token is accepted until the keys are confirmed")
-        case (.stale, .current):
-            notify(.info, [LogFact("state", "current")], because: "admission tokens are accepted again")
-        default: break
-        }
+        report.publish(
+            age: record.age(at: now), isStale: record.isStale(at: now), entries: record.kept?.keys.keys.count ?? 0)
     }
 
     // MARK: - Calls
@@ -254,27 +241,7 @@ final class IssuerKeyRefresher {
         context.shared.issuerKeys.fetchedAt = now
         context.shared.issuerKeys.isWanted = false
         schedule.ended(outcome, at: context.loop.now)
-        context.shared.count { metrics in
-            metrics.issuerKeys?.count(result)
-            metrics.issuerKeys?.failure = reason
-        }
-        let severity: EnrolmentNotice.Severity =
-            switch result {
-            case .updated, .unchanged: .info
-            case .refused: .error
-            case .failed: .warning
-            }
-        let missing = kept == nil ? "there are no keys, so no admission token is accepted" : nil
-        let reasons = [reason, missing].compactMap(\.self)
-        notify(
-            severity, [LogFact("outcome", result.rawValue)] + details,
-            because: reasons.isEmpty ? nil : reasons.joined(separator: "; "))
+        report.ended(result, details, because: reason, isMissing: kept == nil)
         publish()
-    }
-
-    private func notify(
-        _ severity: EnrolmentNotice.Severity, _ facts: [LogFact] = [], because reason: String? = nil
-    ) {
-        context.notify(EnrolmentNotice(.issuerKeys, severity, facts, because: reason))
     }
 }

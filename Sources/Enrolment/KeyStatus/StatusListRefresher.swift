@@ -20,6 +20,7 @@ final class StatusListRefresher {
     private let context: EnrolmentContext
     /// The connections to the service. Nil for a file.
     private let services: OutboundServices?
+    private let report: FetchReport
     private var schedule: FetchSchedule
     private let review: EnrolledKeyReview
     private var state = State.stopped
@@ -34,6 +35,13 @@ final class StatusListRefresher {
     ) throws(EnrolmentStartError) {
         self.settings = settings
         self.context = context
+        report = FetchReport(
+            .statusList, \.statusList,
+            FetchReport.Words(
+                missing: "there is no list, so no Android phone can enrol",
+                stale: "no Android phone can enrol until the list is confirmed",
+                current: "Android phones can enrol again"),
+            context)
         review = EnrolledKeyReview(context) { rules.label(of: $0.device.identity.hardwareKey) }
         schedule = FetchSchedule(
             FetchSchedule.Rules(
@@ -103,10 +111,7 @@ final class StatusListRefresher {
             record.kept = loadCopy()
         }
         context.shared.keyStatus = record
-        context.shared.count { metrics in
-            if metrics.statusList == nil { metrics.statusList = FetchMetrics() }
-            metrics.statusList?.source = settings.source.name
-        }
+        report.begin(source: settings.source.name)
     }
 
     // MARK: - Time
@@ -122,27 +127,10 @@ final class StatusListRefresher {
         }
     }
 
-    /// Publishes the state of the list, and reports when it becomes stale or current.
     private func publish() {
         let record = context.shared.keyStatus
-        let state: FetchMetrics.State =
-            record.kept == nil ? .missing : record.isStale(at: now) ? .stale : .current
-        let age = record.age(at: now)
-        var before = state
-        context.shared.count { metrics in
-            before = metrics.statusList?.state ?? state
-            metrics.statusList?.state = state
-            metrics.statusList?.age = age
-            metrics.statusList?.entries = record.kept?.list.serials.count ?? 0
-        }
-        switch (before, state) {
-        case (.current, .stale), (.missing, .stale):
-            notify(
-                .error, [LogFact("state", "stale"), LogFact("age", age ?? 0)],
-                because: "no Android phone can enrol until the list is confirmed")
-        case (.stale, .current): notify(.info, [LogFact("state", "current")], because: "Android phones can enrol again")
-        default: break
-        }
+        report.publish(
+            age: record.age(at: now), isStale: record.isStale(at: now), entries: record.kept?.list.serials.count ?? 0)
     }
 
     // MARK: - Service
@@ -172,11 +160,11 @@ final class StatusListRefresher {
             save()
         case .unchanged:
             context.shared.keyStatus.kept?.confirmedAt = now
-            report(.unchanged)
+            ended(.unchanged)
             compareEnrolled(isConfirmed: true)
             save()
-        case .refused(let reason): report(.refused, because: "\(service.host): \(reason)")
-        case .failed(let reason, _): report(.failed, because: "\(service.host): \(reason)")
+        case .refused(let reason): ended(.refused, because: "\(service.host): \(reason)")
+        case .failed(let reason, _): ended(.failed, because: "\(service.host): \(reason)")
         }
         schedule.ended(answer.outcome, at: context.loop.now)
         publish()
@@ -187,7 +175,7 @@ final class StatusListRefresher {
         do throws(StatusListFile.Fault) {
             // A copy of another service is no failure: the URL was changed.
             guard let copy = StatusListCopy(try StatusListFile.read(path).bytes) else {
-                notify(.warning, because: "\(path) is not a copy of a list: it is not used")
+                report.notify(.warning, because: "\(path) is not a copy of a list: it is not used")
                 return nil
             }
             guard copy.source == service.url else { return nil }
@@ -195,11 +183,11 @@ final class StatusListRefresher {
             case .list(let list, let text, _, _):
                 return KeyStatusRecord.Kept(
                     list: list, confirmedAt: copy.confirmedAt, validators: copy.validators, text: text)
-            case .refused(let reason): notify(.warning, because: "\(path) is not used: \(reason)")
+            case .refused(let reason): report.notify(.warning, because: "\(path) is not used: \(reason)")
             case .unchanged, .failed: break
             }
         } catch {
-            if !error.isMissing { notify(.warning, because: "\(path) cannot be read: \(error.reason)") }
+            if !error.isMissing { report.notify(.warning, because: "\(path) cannot be read: \(error.reason)") }
         }
         return nil
     }
@@ -210,7 +198,7 @@ final class StatusListRefresher {
         let copy = StatusListCopy(
             source: settings.source.name, confirmedAt: kept.confirmedAt, validators: kept.validators, text: kept.text)
         do throws(StatusListFile.Fault) { try StatusListFile.replace(path, with: copy.bytes) } catch {
-            notify(.error, because: "\(path) cannot be written: \(error.reason)")
+            report.notify(.error, because: "\(path) cannot be written: \(error.reason)")
         }
     }
 
@@ -231,8 +219,8 @@ final class StatusListRefresher {
         }
         switch answer {
         case .list, .unchanged: break
-        case .refused(let reason): report(.refused, because: "\(path): \(reason)")
-        case .failed(let reason, _): report(.failed, because: "\(path): \(reason)")
+        case .refused(let reason): ended(.refused, because: "\(path): \(reason)")
+        case .failed(let reason, _): ended(.failed, because: "\(path): \(reason)")
         }
         schedule.ended(answer.outcome, at: context.loop.now)
         publish()
@@ -241,7 +229,7 @@ final class StatusListRefresher {
     private func keep(_ list: AttestationStatusList, writtenAt time: Int64) {
         guard list == kept?.list else { return keep(list, at: time) }
         context.shared.keyStatus.kept?.confirmedAt = time
-        report(.unchanged)
+        ended(.unchanged)
         compareEnrolled(isConfirmed: true)
     }
 
@@ -255,7 +243,7 @@ final class StatusListRefresher {
         context.shared.keyStatus.kept = KeyStatusRecord.Kept(
             list: list, confirmedAt: time, validators: validators, text: text)
         let (added, removed) = (list.serials.subtracting(before).count, before.subtracting(list.serials).count)
-        report(
+        ended(
             .updated,
             [LogFact("entries", list.serials.count), LogFact("added", added), LogFact("removed", removed)])
         compareEnrolled(isConfirmed: true)
@@ -271,29 +259,9 @@ final class StatusListRefresher {
         review.begin(kept.list.hexadecimalSerials, mayRelease: isConfirmed && !isStale)
     }
 
-    private func report(
+    private func ended(
         _ result: FetchMetrics.Result, _ details: [LogFact] = [], because reason: String? = nil
     ) {
-        context.shared.count { metrics in
-            metrics.statusList?.count(result)
-            metrics.statusList?.failure = reason
-        }
-        let severity: EnrolmentNotice.Severity =
-            switch result {
-            case .updated, .unchanged: .info
-            case .refused: .error
-            case .failed: .warning
-            }
-        let missing = kept == nil ? "there is no list, so no Android phone can enrol" : nil
-        let reasons = [reason, missing].compactMap(\.self)
-        notify(
-            severity, [LogFact("outcome", result.rawValue)] + details,
-            because: reasons.isEmpty ? nil : reasons.joined(separator: "; "))
-    }
-
-    private func notify(
-        _ severity: EnrolmentNotice.Severity, _ facts: [LogFact] = [], because reason: String? = nil
-    ) {
-        context.notify(EnrolmentNotice(.statusList, severity, facts, because: reason))
+        report.ended(result, details, because: reason, isMissing: kept == nil)
     }
 }
