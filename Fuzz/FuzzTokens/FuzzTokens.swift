@@ -3,24 +3,28 @@ import Challenges
 import Cryptography
 import Encoding
 import Enrolment
+import Vocabulary
 
-/// libFuzzer's entry: key-binding requests and admission tokens.
+/// libFuzzer's entry: key-binding requests, admission tokens and device tokens, with the keys and the metadata of issuers.
 ///
 /// Properties: nothing traps; the same bytes have the same outcome; what is not signed is never accepted; what is accepted
 /// has exactly the members it must have, and speaks for the key that signed.
 ///
-/// The first byte of the input decides what the rest is: a token, the content of a request, or header and claims in two
-/// lines, which are then signed so that the fuzzer gets behind the signature. In these `%k`, `%x` and `%y` stand for the
-/// key's thumbprint and coordinates.
+/// The first byte of the input decides what the rest is: a token, the content of a request, a JWK Set, metadata, or header
+/// and claims in two lines, which are then signed so that the fuzzer gets behind the signature. In these, and in
+/// a set, `%k`, `%i`, `%x` and `%y` stand for the key's thumbprint, its id in base64 and its coordinates.
 @_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzKeyBindingJWT(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+public func fuzzTokens(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
     let bytes = Array(UnsafeBufferPointer(start: data + 1, count: count - 1))
-    switch data[0] % 4 {
+    switch data[0] % 7 {
     case 0: token(bytes)
     case 1: unsigned(bytes)
     case 2: binding(bytes)
-    default: admission(bytes)
+    case 3: admission(bytes)
+    case 4: deviceToken(bytes)
+    case 5: keySet(bytes)
+    default: metadata(bytes)
     }
     return 0
 }
@@ -39,6 +43,9 @@ private struct World {
     let thumbprint: String
     let verifier: KeyBindingVerifier
     let admission: AdmissionTokenVerifier
+    let deviceTokens: DeviceTokenVerifier
+    let holder: DeviceTokenHolder
+    let keyID: [UInt8]
 
     init() throws {
         library = try LibraryContext()
@@ -52,8 +59,14 @@ private struct World {
         let pseudonyms = try AuthenticationKey(bytes.span, library)
         verifier = KeyBindingVerifier(provider: provider, library)
         admission = try AdmissionTokenVerifier(
-            issuer: "i", points: [key.point], audience: provider, longestLife: 3600,
+            issuer: "i", keys: .listed([key.point]), audience: provider, longestLife: 3600,
             pseudonymKey: pseudonyms, library)
+        deviceTokens = try DeviceTokenVerifier(
+            DeviceTokenDemands(issuer: "i", binding: .sub), keys: Array(#"{"keys":[\#(text)]}"#.utf8), library)
+        let point = key.point
+        let keyID = try library.sha256(of: point.span).bytes
+        holder = DeviceTokenHolder(thumbprint: digest, key: KeyID(digest: keyID.span))
+        self.keyID = keyID
     }
 
     /// A token of two lines, signed; nil if there are not two.
@@ -73,12 +86,13 @@ private struct World {
         }
     }
 
-    private func filledIn(_ line: ArraySlice<UInt8>) -> [UInt8] {
+    func filledIn(_ line: ArraySlice<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = line
         while let byte = rest.popFirst() {
             switch (byte, rest.first) {
             case (UInt8(ascii: "%"), UInt8(ascii: "k")): bytes += thumbprint.utf8
+            case (UInt8(ascii: "%"), UInt8(ascii: "i")): bytes += Base64.encode(keyID).utf8
             case (UInt8(ascii: "%"), UInt8(ascii: "x")): bytes += encoded(key.point[1..<33]).utf8
             case (UInt8(ascii: "%"), UInt8(ascii: "y")): bytes += encoded(key.point[33...]).utf8
             default:
@@ -140,5 +154,59 @@ private func admission(_ lines: [UInt8]) {
     } catch {
         if case .checkFailed = error { preconditionFailure("the check could not be made") }
         precondition(error != .signature, "the signature is right")
+    }
+}
+
+private func deviceToken(_ lines: [UInt8]) {
+    guard let text = world.signed(lines) else { return }
+    let outcome = verified(text)
+    precondition(outcome == verified(text), "the same bytes have two outcomes")
+    var changed = text
+    changed[changed.count - 2] ^= 1
+    precondition(!world.deviceTokens.report(changed, of: world.holder, at: World.now).isAccepted, "a changed signature")
+    let report = world.deviceTokens.report(text, of: world.holder, at: World.now)
+    switch outcome {
+    case .success(let token):
+        precondition(report.isAccepted && report.token == token)
+        precondition(token.issuedAt <= World.now + DeviceTokenVerifier.clockTolerance)
+        precondition((World.now + 1...token.issuedAt + DeviceTokenDemands.standardAge).contains(token.end))
+        precondition(token.end <= token.expiry)
+    case .failure(let fault):
+        precondition(report.fault == fault && !fault.reason.isEmpty)
+        if case .checkFailed = fault { preconditionFailure("the check could not be made") }
+        precondition(fault != .signature, "the signature is right")
+    }
+}
+
+private func verified(_ text: [UInt8]) -> Result<DeviceToken, DeviceTokenFault> {
+    do throws(DeviceTokenFault) {
+        return .success(try world.deviceTokens.verify(text, of: world.holder, at: World.now))
+    } catch {
+        return .failure(error)
+    }
+}
+
+private func keySet(_ text: [UInt8]) {
+    do throws(JWKSetFault) {
+        let set = try JWKSet(world.filledIn(text[...]), world.library)
+        precondition((1...JWKSet.keyLimit).contains(set.keys.count))
+        for key in set.keys {
+            precondition(JWSAlgorithm.allCases.contains(where: key.accepts))
+            precondition(!(key.accepts(.es256) && key.accepts(.rs256)), "one key for two types of signatures")
+        }
+        let names = set.keys.compactMap(\.id)
+        precondition(Set(names).count == names.count, "two keys of one name")
+    } catch {
+        precondition(!error.reason.isEmpty)
+    }
+}
+
+private func metadata(_ text: [UInt8]) {
+    do throws(IssuerMetadata.Fault) {
+        let location = try IssuerMetadata.location(in: text, issuer: World.provider)
+        precondition(location.origin.utf8.count + location.rest.utf8.count <= text.count)
+        precondition((location.origin + location.rest).utf8.allSatisfy { (0x21...0x7e).contains($0) })
+    } catch {
+        precondition(!error.reason.isEmpty)
     }
 }

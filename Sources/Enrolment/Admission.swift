@@ -127,8 +127,8 @@ public struct AdmissionTokenVerifier {
     ///   - keyThumbprint: The thumbprint (RFC 7638) of the key to bind, whose possession was proven before.
     ///   - fetched: The keys that were fetched.
     ///   - now: The time in seconds since 1970.
-    func verify(
-        _ text: [UInt8], keyThumbprint: String, _ fetched: IssuerKeyRecord, now: Int64
+    public func verify(
+        _ text: [UInt8], keyThumbprint: String, _ fetched: IssuerKeyRecord = IssuerKeyRecord(), now: Int64
     ) throws(AdmissionFault) -> Admission {
         guard text.count <= Self.lengthLimit, let token = try? CompactJWS(text) else { throw .malformed }
         // Another party defines the token, so unknown members are ignored (RFC 7519 section 4), except `crit`.

@@ -1,18 +1,18 @@
 internal import Attestation
-internal import Encoding
-internal import HTTP
+package import Encoding
+package import HTTP
 
 /// The metadata of an OpenID Connect provider (OpenID Connect Discovery 1.0 section 3).
-enum IssuerMetadata {
+package enum IssuerMetadata {
     /// The reason why metadata is not used.
-    enum Fault: Error, Equatable {
+    package enum Fault: Error, Equatable {
         case json(JSONFault)
         /// It names another issuer, which could replace this one's keys (section 4.3).
         case issuer
         /// `jwks_uri` is missing or no https URL with a path.
         case location
 
-        var reason: String {
+        package var reason: String {
             switch self {
             case .json(let fault): "\(fault.reason)"
             case .issuer: "the metadata is of another issuer"
@@ -25,7 +25,7 @@ enum IssuerMetadata {
     ///
     /// - Parameter issuer: The required `issuer`, compared byte by byte.
     /// - Returns: the place of the JWK Set.
-    static func location(in text: [UInt8], issuer: String) throws(Fault) -> SecureURL {
+    package static func location(in text: [UInt8], issuer: String) throws(Fault) -> SecureURL {
         let metadata: JSONObject
         do throws(JSONFault) {
             metadata = try JSONReader.object(in: text, longest: JWKSet.lengthLimit, most: 512)
