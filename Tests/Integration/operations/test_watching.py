@@ -11,6 +11,7 @@ import yaml
 from support.enrolment import Enrolling
 from support.exposition import scrape
 from support.paths import PATIENCE, REPOSITORY
+from support.ports import uncommon_port
 from support.status_list_service import listing
 
 RULES = REPOSITORY / "conf/prometheus/attestgate.rules.yaml"
@@ -46,11 +47,13 @@ def expressions():
 
 @pytest.fixture
 def enrolment_metrics(tmp_path, pki, upstream):
-    """A scrape of a gateway that enrols and reads a status list."""
+    """A scrape of a gateway that enrols, reads a status list and fetches an issuer's keys, in vain."""
+    token = {"issuer": "https://localhost", "jwks_uri": f"https://localhost:{uncommon_port()}/keys", "authorities": str(pki.server_ca)}
     path = tmp_path / "status.json"
     path.write_bytes(listing("1a"))
     enrolling = Enrolling(
-        tmp_path / "enrolling", pki, upstream, enrolment={"android": {"status_list": {"file": str(path)}}},
+        tmp_path / "enrolling", pki, upstream,
+        enrolment={"android": {"status_list": {"file": str(path)}}, "admission": "token", "token": token},
         apps=[{"id": "android:org.example.app", "signing_certificates": ["ab" * 32]}])
     try:
         yield scrape(enrolling.start().gateway)
@@ -60,7 +63,7 @@ def enrolment_metrics(tmp_path, pki, upstream):
 
 def test_every_watched_metric_and_label_exists(every_metric, enrolment_metrics):
     for where, expression in expressions():
-        is_of_enrolment = "attestgate_status_list_" in expression
+        is_of_enrolment = re.search(r"attestgate_(status_list|issuer_keys)_", expression)
         assert_metrics_exist(enrolment_metrics if is_of_enrolment else every_metric, where, expression)
 
 
