@@ -52,9 +52,11 @@ final class EnrolmentThread {
         generation.listen(sockets)
         current = generation
         renewal.notify = { [unowned self] in renew($0) }
-        // A device that revokes itself gets its answer first.
+        // A device that revokes itself gets its answer first: connections of HTTP/2 write at the end of this turn.
         renewal.bar = { [unowned self] keys in
-            loop.whenTurnEnds { [weak self] in self?.generations.forEach { $0.bar(keys) } }
+            loop.whenTurnEnds { [weak self] in
+                self?.loop.whenTurnEnds { [weak self] in self?.generations.forEach { $0.bar(keys) } }
+            }
         }
         // In a separate event, because the present one still uses the generation's last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
