@@ -2,7 +2,6 @@ internal import ArgumentParser
 internal import CCurl
 internal import Cryptography
 internal import DeviceSimulator
-internal import Encoding
 internal import Foundation
 internal import TrustClient
 
@@ -33,22 +32,21 @@ struct Instances: ParsableCommand {
             }
         }
 
-        private var base: String { EnrolmentServiceAddress(url: devices)?.url ?? devices }
+        fileprivate var base: String { EnrolmentServiceAddress(url: devices)?.url ?? devices }
 
         fileprivate func transfer(of device: DeviceDirectory) throws -> CurlTransfer {
             let (transfer, resolve) = (transfer, CurlList(transfer.resolve))
             return try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, device, resolve) }
         }
 
-        /// Sends a request and shows its response.
-        ///
-        /// - Parameter content: JSON. Nil for a request without content and proof.
-        fileprivate func send(_ method: String, _ path: String, _ content: [UInt8]? = nil) throws {
+        /// Sends a request, with a proof if it has content, and shows its response.
+        fileprivate func send(_ request: EnrolmentRequest) throws {
             let library = try LibraryContext()
             let device = try DeviceDirectory(opening: directory)
-            let lines = content == nil ? [] : [HeaderLine(name: "Content-Type", value: "application/json")]
-            var plan = try RequestRunner.Plan(method: method, url: base + path, lines: lines, content: content)
-            plan.hasProof = content != nil
+            let lines = request.fields.map { HeaderLine(name: $0.name, value: $0.value) }
+            var plan = try RequestRunner.Plan(
+                method: request.method, url: request.url, lines: lines, content: request.content)
+            plan.hasProof = request.content != nil
             let isVerbose = transfer.verbose
             let runner = try RequestRunner(
                 plan, PhoneOptions.parse([]).phone(device, library), isGenuine: true, transfer(of: device), library,
@@ -57,21 +55,18 @@ struct Instances: ParsableCommand {
         }
 
         /// Fetches a nonce.
-        fileprivate func nonce(for device: DeviceDirectory) throws -> String {
-            struct Answer: Decodable {
-                let nonce: String
-            }
+        fileprivate func nonce(for device: DeviceDirectory) throws -> EnrolmentNonce {
+            let request = EnrolmentRequest(.nonce, atDevices: base)
             var received: [UInt8] = []
             let head = try transfer(of: device).perform(
-                CurlTransfer.Outgoing(method: "GET", url: base + "/nonce", lines: [])
+                CurlTransfer.Outgoing(method: request.method, url: request.url, lines: [])
             ) { _, bytes in
                 received += bytes
                 return received.count <= EnrolmentAnswer.contentLimit
             }
-            guard head.status == 200, let answer = try? JSONDecoder().decode(Answer.self, from: Data(received)) else {
-                throw SimulatorError("no nonce: status \(head.status) \(String(decoding: received, as: UTF8.self))")
-            }
-            return answer.nonce
+            let answer = EnrolmentAnswer(status: head.status, date: nil, content: received)
+            guard let nonce = answer.nonce else { throw SimulatorError("no nonce: \(answer.refusal)") }
+            return nonce
         }
     }
 
@@ -81,7 +76,7 @@ struct Instances: ParsableCommand {
 
         @OptionGroup var options: Options
 
-        func run() throws { try options.send("GET", "/instances") }
+        func run() throws { try options.send(EnrolmentRequest(.instances, atDevices: options.base)) }
     }
 
     struct Revoke: ParsableCommand {
@@ -92,7 +87,12 @@ struct Instances: ParsableCommand {
         @Argument(help: ArgumentHelp("The id in the list.", valueName: "ID"))
         var instance: String
 
-        func run() throws { try options.send("PATCH", "/instances/\(instance)", Array(#"{"status":"REVOKED"}"#.utf8)) }
+        func run() throws {
+            guard let request = EnrolmentRequest.revocation(atDevices: options.base, of: instance) else {
+                throw ValidationError("\(instance) is no id of the list")
+            }
+            try options.send(request)
+        }
     }
 
     struct Attest: ParsableCommand {
@@ -113,21 +113,25 @@ struct Instances: ParsableCommand {
         @Option(help: ArgumentHelp("The system version that the attestation states.", valueName: "VERSION"))
         var osVersion: String?
 
+        @Option(help: ArgumentHelp("What the app states about the phone: a JSON object.", valueName: "JSON"))
+        var signals: String?
+
         @OptionGroup(title: "Android phones") var android: AndroidOptions
 
         func run() throws {
             let device = try DeviceDirectory(opening: options.directory)
             let nonce = try options.nonce(for: device)
-            var body = #"{"nonce":"\#(nonce)""#
+            var chain: [[UInt8]]?
             if device.appID.isAndroid {
                 let keystore = SimulatedKeystore(
                     device, authority: attestationCa, try android.phone(of: device.appID, osVersion: osVersion))
-                let chain = try keystore.attestNewKey(nonce: nonce).map { #""\#(Base64URL.encode($0))""# }
-                body += #","key_attestation":[\#(chain.joined(separator: ","))]"#
+                chain = try keystore.attestNewKey(nonce: nonce.text)
             } else if osVersion != nil || !android.isEmpty {
                 throw SimulatorError("an iPhone attests its key only once: the options are for Android phones")
             }
-            try options.send("POST", "/attestation", Array((body + "}").utf8))
+            try options.send(
+                EnrolmentRequest.attestation(
+                    atDevices: options.base, nonce, signals: signals.map { Array($0.utf8) }, keyAttestation: chain))
         }
     }
 }

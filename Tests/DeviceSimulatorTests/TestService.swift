@@ -111,6 +111,7 @@ final class TestService {
             return .nonce(nonce)
         case .initialization: return try initialize(request.content ?? [])
         case .keyBinding: return try bind(request.content ?? [])
+        case .challenge, .attestation, .instances, .revocation: throw .instanceUnknown
         }
     }
 

@@ -15,12 +15,16 @@ struct Phone: Codable {
 /// Enrols, renews and rotates. One per app: two enrolments at a time would spend each other's nonces and keys.
 actor Enrolment {
     private let service: EnrolmentServiceAddress
+    private let devices: String?
     private let file: URL
     private var phone: Phone
     private var underWay: Task<Phone, any Error>?
 
-    init(service: EnrolmentServiceAddress, file: URL) throws {
+    /// - Parameter devices: The URL of the listener for enrolled devices, such as `https://devices.example.org`, if the
+    ///   service has one.
+    init(service: EnrolmentServiceAddress, devices: String? = nil, file: URL) throws {
         self.service = service
+        self.devices = devices
         self.file = file
         do {
             phone = try JSONDecoder().decode(Phone.self, from: Data(contentsOf: file))
@@ -52,12 +56,15 @@ actor Enrolment {
         }
         let tag = phone.nextKeyTag ?? phone.keyTag
         let client = EnrolmentClient(attestor: AppAttest(), clock: { Int64(Date().timeIntervalSince1970) })
+        let hasExpired = phone.expiresAt < Int64(Date().timeIntervalSince1970)
+        let sender = try EnrolmentSender(phone: phone)
         let certificate = try await client.enrol(
             phone.record.flatMap { EnrolmentRecord(decoding: $0) } ?? EnrolmentRecord(service: service),
             key: try EnclaveKey(tag: tag), admissionToken: admissionToken,
+            devices: hasExpired ? nil : devices,
             newKey: { (key: try await self.replaceKey(), admissionToken: nil) },
             save: { record in try await self.keep(record) },
-            send: { request in try await Self.send(request) })
+            send: { request in try await sender.send(request) })
         try ClientIdentity.store(certificate)
         phone.keyTag = phone.nextKeyTag ?? tag
         phone.nextKeyTag = nil
@@ -82,20 +89,6 @@ actor Enrolment {
 
     private func store() throws {
         try JSONEncoder().encode(phone).write(to: file, options: .atomic)
-    }
-
-    private static func send(_ request: EnrolmentRequest) async throws -> EnrolmentAnswer {
-        guard let url = URL(string: request.url) else { throw URLError(.badServerResponse) }
-        var message = URLRequest(url: url)
-        message.httpMethod = request.method
-        if let content = request.content {
-            message.httpBody = Data(content)
-            message.setValue("application/json", forHTTPHeaderField: "Content-Type")
-        }
-        let (data, response) = try await URLSession.shared.answer(to: message)
-        return EnrolmentAnswer(
-            status: response.statusCode, date: response.value(forHTTPHeaderField: "Date"),
-            retryAfter: response.value(forHTTPHeaderField: "Retry-After"), content: [UInt8](data))
     }
 }
 

@@ -8,9 +8,8 @@ internal import Encoding
 
 /// The service's answer to an `EnrolmentRequest`.
 public struct EnrolmentAnswer: Equatable, Sendable {
-    public let status: Int
-    /// The service's time, in seconds since 1970.
-    public let date: Int64?
+    /// The statements about proofs, at the listener for enrolled devices.
+    let statements: GatewayAnswer
     /// The value of Retry-After, in seconds.
     let retryAfter: Int64?
     let content: [UInt8]
@@ -23,17 +22,25 @@ public struct EnrolmentAnswer: Equatable, Sendable {
     /// - Parameters:
     ///   - date: The value of Date.
     ///   - retryAfter: The value of Retry-After.
+    ///   - acceptSignature: The values of all lines of Accept-Signature, in order. Needed by a `DeviceClient`.
     ///   - content: The response's content, whatever its status.
-    public init(status: Int, date: String?, retryAfter: String? = nil, content: [UInt8]) {
-        self.status = status
+    public init(
+        status: Int, date: String?, retryAfter: String? = nil, acceptSignature: [String] = [], content: [UInt8]
+    ) {
         // RFC 9110 section 10.2.3 also permits a date, but the service sends seconds.
         self.retryAfter = retryAfter.flatMap { Int64($0) }.flatMap { $0 >= 0 ? $0 : nil }
-        self.date = date.flatMap(HTTPDate.seconds)
         self.content = content.count <= Self.contentLimit ? content : []
+        statements = GatewayAnswer(status: status, acceptSignature: acceptSignature, date: date, content: self.content)
     }
 
+    public var status: Int { statements.status }
+    /// The service's time, in seconds since 1970.
+    public var date: Int64? { statements.date }
+
     /// The nonce in the answer to `GET /nonce`.
-    var nonce: EnrolmentNonce? { status == 200 ? decoded(Nonce.self).flatMap { EnrolmentNonce($0.nonce) } : nil }
+    package var nonce: EnrolmentNonce? {
+        status == 200 ? decoded(Nonce.self).flatMap { EnrolmentNonce($0.nonce) } : nil
+    }
 
     /// The certificate in the answer to `POST /key-binding`.
     var certificate: EnrolledCertificate? {
@@ -43,12 +50,29 @@ public struct EnrolmentAnswer: Equatable, Sendable {
         return EnrolledCertificate(chain: chain, expiresAt: bound.expiresAt)
     }
 
+    /// The list in the answer to `GET /instances`.
+    var instances: [DeviceInstance]? {
+        guard status == 200, let listed = decoded([Instance].self) else { return nil }
+        return listed.map { each in
+            DeviceInstance(
+                id: each.id, platform: each.platform, app: each.app, status: each.status, createdAt: each.createdAt,
+                isCurrent: each.current)
+        }
+    }
+
+    /// The posture in the answer to `POST /attestation`.
+    var posture: AttestedPosture? {
+        guard status == 200, let attested = decoded(Attested.self) else { return nil }
+        return AttestedPosture(json: content, deviceToken: attested.deviceToken)
+    }
+
     /// The refusal, for a status of 300 or above.
     public var refusal: EnrolmentRefusal {
         let refused = decoded(Refused.self)
+        let code = refused.flatMap { EnrolmentRefusal.Code(rawValue: $0.error) }
         return EnrolmentRefusal(
-            status: status, code: refused.flatMap { EnrolmentRefusal.Code(rawValue: $0.error) },
-            retryAfter: retryAfter, explanation: refused?.errorDescription)
+            status: status, code: code, denial: code == nil ? statements.denial : nil, retryAfter: retryAfter,
+            explanation: refused?.errorDescription)
     }
 
     private struct Nonce: Decodable {
@@ -62,6 +86,35 @@ public struct EnrolmentAnswer: Equatable, Sendable {
         enum CodingKeys: String, CodingKey {
             case certificateChain = "certificate_chain"
             case expiresAt = "expires_at"
+        }
+    }
+
+    private struct Instance: Decodable {
+        let id: String
+        let platform: String
+        let app: String
+        let status: String
+        let createdAt: Int64
+        let current: Bool
+
+        enum CodingKeys: String, CodingKey {
+            case id
+            case platform
+            case app
+            case status
+            case createdAt = "created_at"
+            case current
+        }
+    }
+
+    private struct Attested: Decodable {
+        struct Facts: Decodable {}
+        let posture: Facts
+        let deviceToken: String?
+
+        enum CodingKeys: String, CodingKey {
+            case posture
+            case deviceToken = "device_token"
         }
     }
 
@@ -113,20 +166,25 @@ public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
     public let status: Int
     /// The code. Nil if the answer is unreadable or not from this service, but from a proxy for example.
     public let code: Code?
+    /// The denial code, such as `device_unknown`, of the listener for enrolled devices, which refuses as the gateway.
+    public let denial: String?
     /// The number of seconds after which the same request may succeed. Nil if the service does not say.
     public let retryAfter: Int64?
     /// `error_description`: a text for the app's developer, not for its user.
     public let explanation: String?
 
-    public init(status: Int, code: Code?, retryAfter: Int64? = nil, explanation: String? = nil) {
+    public init(
+        status: Int, code: Code?, denial: String? = nil, retryAfter: Int64? = nil, explanation: String? = nil
+    ) {
         self.status = status
         self.code = code
+        self.denial = denial
         self.retryAfter = retryAfter
         self.explanation = explanation
     }
 
     public var description: String {
-        "\(status)" + (code.map { " \($0.rawValue)" } ?? "") + (explanation.map { ": \($0)" } ?? "")
+        "\(status)" + ((code?.rawValue ?? denial).map { " \($0)" } ?? "") + (explanation.map { ": \($0)" } ?? "")
     }
 }
 
@@ -166,14 +224,14 @@ extension EnrolmentRefusal {
         // If waiting helps, the request was right, and an operator must approve the phone.
         case (.invalidRequest, .keyBinding): retryAfter == nil ? .newNonce : .awaitApproval
         case (.notFound, .keyBinding): .newHardwareKey
-        case (.badRequest, _), (.validation, _), (.invalidRequest, .nonce), (.notFound, _): .giveUp
+        case (.badRequest, _), (.validation, _), (.invalidRequest, _), (.notFound, _): .giveUp
         // The answer is from a proxy, for example, not from the service.
         case (nil, _): status == 429 || status >= 500 ? .later : .giveUp
         }
     }
 }
 
-/// The reason why an enrolment ended without a certificate. The record keeps the progress, and the next enrolment
+/// The reason why an enrolment ended without a certificate, or a `DeviceClient` without an answer. The record keeps the progress, and the next enrolment
 /// continues there.
 public enum EnrolmentFailure: Error, Equatable, Sendable {
     /// The service refused. The advice is never `newNonce` or `newHardwareKey`, because these were tried.
@@ -189,4 +247,8 @@ public enum EnrolmentFailure: Error, Equatable, Sendable {
     case signatureUnreadable
     /// The admission token is not a JWT, or too long.
     case admissionTokenMalformed
+    /// The signals are not a JSON object, or too long.
+    case signalsMalformed
+    /// The id is not one of a list of devices.
+    case instanceMalformed
 }

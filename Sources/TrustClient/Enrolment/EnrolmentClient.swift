@@ -32,16 +32,20 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
     ///   - newKey: Makes another certificate key to be used in place of `key` from now on, and stores its name durably.
     ///     The result has an admission token for it if the service requires one. It is called after the hardware key
     ///     was lost or refused, because the service may have bound `key` to it.
+    ///   - devices: The base URL of the service's listener for enrolled devices, without a slash at its end: there bound
+    ///     keys are renewed and rotated, with the client certificate. Nil without such a listener, or if the certificate
+    ///     has expired.
     ///   - save: Stores the record durably before it returns.
     ///   - send: Sends the request. It throws if there was no response; the progress is saved.
     /// - Throws: `EnrolmentFailure`, and the errors of closures and keys.
     public func enrol<Key: CertificateKey>(
-        _ record: EnrolmentRecord, key: Key, admissionToken: String? = nil,
+        _ record: EnrolmentRecord, key: Key, admissionToken: String? = nil, devices: String? = nil,
         newKey: @Sendable () async throws -> (key: Key, admissionToken: String?),
         save: @Sendable (EnrolmentRecord) async throws -> Void,
         send: @Sendable (EnrolmentRequest) async throws -> EnrolmentAnswer
     ) async throws -> EnrolledCertificate {
-        var exchange = EnrolmentExchange(record, point: key.point, form: form, admissionToken: admissionToken)
+        var exchange = EnrolmentExchange(
+            record, point: key.point, form: form, admissionToken: admissionToken, devices: devices)
         var saved = record
         var key = key
         var action = exchange.begin()
@@ -102,36 +106,4 @@ public struct EnrolmentServiceAddress: Hashable, Sendable {
 
     private static let admitted = Set(
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/[]%".utf8)
-}
-
-/// An enrolment request. It needs TLS that authenticates the server.
-public struct EnrolmentRequest: Equatable, Sendable {
-    public enum Endpoint: String, CaseIterable, Sendable {
-        case nonce
-        case initialization = "instance-initialization"
-        case keyBinding = "key-binding"
-    }
-
-    public let endpoint: Endpoint
-    public let service: EnrolmentServiceAddress
-    /// Whether the request is sent with the device's client certificate. All others are sent without one.
-    public let presentsCertificate: Bool
-    /// JSON, to be sent with `Content-Type: application/json`. Nil for a request without content.
-    public let content: [UInt8]?
-
-    private let base: String
-
-    /// - Parameter devices: The base URL of the listener for enrolled devices. Nil for the other one.
-    init(
-        _ endpoint: Endpoint, of service: EnrolmentServiceAddress, _ content: [UInt8]? = nil, at devices: String? = nil
-    ) {
-        presentsCertificate = devices != nil
-        base = devices ?? service.url
-        self.endpoint = endpoint
-        self.service = service
-        self.content = content
-    }
-
-    public var method: String { content == nil ? "GET" : "POST" }
-    public var url: String { "\(base)/\(endpoint.rawValue)" }
 }

@@ -300,8 +300,8 @@ public struct EnrolmentExchange: Equatable, Sendable {
 }
 
 /// A nonce of the service: base64url, to be returned unchanged.
-struct EnrolmentNonce: Equatable, Sendable {
-    let text: String
+package struct EnrolmentNonce: Equatable, Sendable {
+    package let text: String
     /// The decoded bytes.
     let bytes: [UInt8]
 

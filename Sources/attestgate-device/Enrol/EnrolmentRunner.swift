@@ -199,6 +199,8 @@ extension EnrolmentFailure {
         case .certificateForeign: "the received certificate is for another key"
         case .signatureUnreadable: "the assertion or the signature created here is malformed"
         case .admissionTokenMalformed: "the admission token is not a JWT in compact form, or is too long"
+        case .signalsMalformed: "the signals are not a JSON object, or too long"
+        case .instanceMalformed: "the id is not one of a list of devices"
         }
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import Testing
-import TrustClient
+@testable import TrustClient
 import Vocabulary
 
 @Suite("Enrolment of an app")
@@ -25,6 +25,7 @@ struct EnrolmentClientTests {
     /// A service that records the order of saving and sending.
     private actor Peer {
         private(set) var events: [String] = []
+        private(set) var requests: [EnrolmentRequest] = []
         private let isLost: Bool
         init(isLost: Bool = false) { self.isLost = isLost }
 
@@ -34,6 +35,7 @@ struct EnrolmentClientTests {
 
         func answer(_ request: EnrolmentRequest) throws -> EnrolmentAnswer {
             events.append(request.endpoint.rawValue)
+            requests.append(request)
             let date = "Sun, 20 Sep 2026 10:13:20 GMT"
             switch request.endpoint {
             case .nonce:
@@ -47,14 +49,19 @@ struct EnrolmentClientTests {
                 return EnrolmentAnswer(
                     status: 200, date: date,
                     content: Array(#"{"certificate_chain":["\#(leaf)"],"expires_at":1}"#.utf8))
+            case .challenge, .attestation, .instances, .revocation: throw CancellationError()
             }
         }
     }
 
-    private func enrol(_ platform: Platform, _ peer: Peer) async throws -> EnrolledCertificate {
+    private func enrol(
+        _ platform: Platform, _ peer: Peer, _ step: EnrolmentRecord.Step = .begun, devices: String? = nil
+    ) async throws -> EnrolledCertificate {
         let service = try #require(EnrolmentServiceAddress(url: "https://enrol.example.org"))
+        var record = EnrolmentRecord(service: service)
+        record.step = step
         return try await EnrolmentClient(attestor: platform, clock: { 1_790_000_000 }).enrol(
-            EnrolmentRecord(service: service), key: Key(), newKey: { throw CancellationError() },
+            record, key: Key(), devices: devices, newKey: { throw CancellationError() },
             save: { await peer.save($0) },
             send: { try await peer.answer($0) })
     }
@@ -68,6 +75,22 @@ struct EnrolmentClientTests {
                 "keyMade", "nonce", "attested", "instance-initialization", "initialized", "nonce", "key-binding",
                 "bound",
             ])
+    }
+
+    @Test("a phone enrols without a certificate, and renews at the listener for enrolled devices with it")
+    func renewal() async throws {
+        let devices = "https://devices.example.org"
+        for (step, url) in [
+            (EnrolmentRecord.Step.begun, "https://enrol.example.org"),
+            (.initialized(Sample.keyID), "https://enrol.example.org"), (.bound(Sample.keyID), devices),
+        ] {
+            let peer = Peer()
+            #expect(try await enrol(Platform(), peer, step, devices: devices).expiresAt == 1)
+            let requests = await peer.requests
+            #expect(requests.allSatisfy { $0.url.hasPrefix(url) && $0.presentsCertificate == (url == devices) })
+            #expect(requests.map(\.method).suffix(2) == ["GET", "POST"])
+            #expect(requests.last?.fields.map(\.value) == ["application/json"])
+        }
     }
 
     @Test("without an answer the caller's error is passed on, and the last step is stored")
