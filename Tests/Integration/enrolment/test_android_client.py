@@ -1,6 +1,7 @@
 """The trust client for Android enrols and is served: clients/android, on the JVM with a software phone."""
 
 import base64
+import json
 import subprocess
 from collections import Counter
 
@@ -32,6 +33,10 @@ class Phone:
         """- Returns: "enrolled" and the key, or the failure; then the result of a request, if the phone is enrolled."""
         return self.java.run(PROGRAM, self.directory, command, *self.address, *options).strip()
 
+    def devices(self, command, *options, instance="-"):
+        """- Returns: what the listener for enrolled devices answers, or the failure."""
+        return self.java.run(PROGRAM, self.directory, command, *self.address, instance, *options).strip()
+
     def arguments(self, stack, count, threads=16, method="GET"):
         return [self.directory, "requests", *self.address, stack, count, threads, method, "/records"]
 
@@ -48,9 +53,9 @@ def start(java, tmp_path, pki, upstream):
     started = []
     java.run(PROGRAM, tmp_path / "phone", "root", PACKAGE)
 
-    def start(enrolment=None, **app):
+    def start(enrolment=None, devices=False, **app):
         made = Enrolling(
-            tmp_path / "gateway", pki, upstream, enrolment,
+            tmp_path / "gateway", pki, upstream, enrolment, devices=devices,
             app={"id": ANDROID_APP, "attestation_root": str(tmp_path / "keymint" / "root.pem"),
                  "signing_certificates": [SIGNING_CERTIFICATE], "counter": "window 256", **app})
         started.append(made)
@@ -187,6 +192,39 @@ def integrity_tokens(phone, console, *options):
             process.stdin.write(console.fresh(base64.urlsafe_b64decode(line.strip() + "=")) + "\n")
             process.stdin.flush()
             count += 1
+
+
+@pytest.mark.parametrize("options", [[], ["form=DSR"], ["attested"]], ids="-".join)
+def test_an_enrolled_phone_renews_and_is_attested_over_mutual_tls_and_revokes_itself(start, phone_of, options):
+    form = "dsr" if options == ["form=DSR"] else "nonce-and-tag"
+    enrolling = start(
+        {"certificate_life": "1d"}, devices=True, client_data=form,
+        certificate_key="attested" if "attested" in options else "any")
+    phone = phone_of(enrolling)
+    # The first key is bound without a certificate.
+    options = [*options, f"devices=https://localhost:{enrolling.devices_port}"]
+    first = phone.enrol(*options)
+    assert is_served(first)
+    refusal = phone.enrol(*options[:-1], command="rotate")
+    assert "Here: renew at the listener for enrolled devices" in refusal
+    # The first completes what was refused.
+    for command in ["enrol", "rotate", "enrol"]:
+        assert phone.enrol(*options, command=command) == first
+    log = enrolling.gateway.error_path.read_text()
+    assert log.count("key-binding decision=granted what=rotation") == (3 if "attested" in options else 2)
+
+    answer, _, token = phone.devices("attest", *options).rpartition(" ")
+    assert json.loads(answer)["posture"]["platform"] == "android" and token == "null"
+    identifier, status, current = phone.devices("instances", *options).split()
+    assert (status, current) == ("ACTIVE", "current")
+    # The posture and its key leave nothing.
+    assert is_served(phone.enrol(*options))
+    assert phone.devices("revoke", *options, instance="A" * 43).startswith("REFUSED 404 not_found")
+    assert phone.devices("revoke", *options, instance=identifier) == "revoked"
+    assert phone.devices("instances", *options).startswith("true ")
+    log = enrolling.gateway.error_path.read_text()
+    for what in ["attested", "listed", "revoked"]:
+        assert f"decision=granted what={what}" in log
 
 
 @pytest.mark.parametrize("form", ["NONCE_AND_TAG", "NONCE", "DSR"])

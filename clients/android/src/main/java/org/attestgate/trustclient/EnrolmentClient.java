@@ -19,7 +19,10 @@ import java.util.function.LongSupplier;
 public final class EnrolmentClient {
     /** The app's HTTP library. */
     public interface Transport {
-        /** Sends the request. It throws if there was no response; the progress is saved. */
+        /**
+         * Sends the request, with {@link EnrolmentRequest#identity} in TLS if it has one. It throws if there was no
+         * response; the progress is saved.
+         */
         EnrolmentAnswer send(EnrolmentRequest request) throws IOException;
     }
 
@@ -111,7 +114,11 @@ public final class EnrolmentClient {
     }
 
     private EnrolledPhone run(Admission admission) throws IOException {
-        EnrolmentExchange exchange = new EnrolmentExchange(phone.record(), settings.form());
+        EnrolledCertificate certificate = phone.certificate();
+        // An expired certificate is renewed without presenting it.
+        boolean isValid = certificate != null && certificate.expiresAt() > clock.getAsLong();
+        EnrolmentExchange exchange =
+            new EnrolmentExchange(phone.record(), settings.form(), isValid ? settings.devices() : null);
         EnrolmentExchange.Action action = exchange.begin();
         while (true) {
             keep(exchange.record());
@@ -146,9 +153,27 @@ public final class EnrolmentClient {
                 long counter = key.nextCounter();
                 return exchange.asserted(counter, key.signature(action.clientData(counter)), clock.getAsLong());
             case SIGN: return exchange.signed(attestor.signature(bindingAlias(), action.message));
-            case SEND: return exchange.answered(transport.send(action.request), clock.getAsLong());
+            case SEND: return exchange.answered(transport.send(presenting(action.request)), clock.getAsLong());
             default: throw new IllegalStateException("the exchange has ended");
         }
+    }
+
+    private EnrolmentRequest presenting(EnrolmentRequest request) throws IOException {
+        return request.presentsCertificate() ? request.presenting(identity(phone.certificate())) : request;
+    }
+
+    private ClientIdentity identity(EnrolledCertificate certificate) throws IOException {
+        return new ClientIdentity(attestor.privateKey(phone.key()), certificate.chain());
+    }
+
+    /** Returns a client at the listener for enrolled devices. Create one after each enrolment. */
+    public synchronized DeviceClient devices() throws IOException {
+        EnrolledCertificate certificate = phone.certificate();
+        if (settings.devices() == null || certificate == null) {
+            throw new IllegalStateException("the phone is not enrolled, or the settings name no such listener");
+        }
+        HardwareKey key = hardwareKey(phone.keyTag());
+        return new DeviceClient(settings, attestor, phone.keyTag(), key, identity(certificate), transport, clock);
     }
 
     // The hardware key.
@@ -241,9 +266,7 @@ public final class EnrolmentClient {
     }
 
     private EnrolledPhone enrolled(EnrolledCertificate certificate) throws IOException {
-        return new EnrolledPhone(
-            hardwareKey(phone.keyTag()), new ClientIdentity(attestor.privateKey(phone.key()), certificate.chain()),
-            certificate.expiresAt());
+        return new EnrolledPhone(hardwareKey(phone.keyTag()), identity(certificate), certificate.expiresAt());
     }
 
     /**

@@ -84,6 +84,7 @@ public final class EnrolmentExchange {
     }
 
     private final ClientDataForm form;
+    private final String devices;
     private EnrolmentRecord record;
     private State state = State.IDLE;
     private long clockOffset;
@@ -98,6 +99,18 @@ public final class EnrolmentExchange {
     private boolean hasRenewedNonce;
 
     public EnrolmentExchange(EnrolmentRecord record, ClientDataForm form) {
+        this(record, form, null);
+    }
+
+    /**
+     * Creates an exchange.
+     *
+     * @param devices the base URL of the service's listener for enrolled devices, without a slash at its end. A phone
+     *     that is bound then sends all requests there, with its certificate. Null if there is none, or if the
+     *     certificate has expired.
+     */
+    public EnrolmentExchange(EnrolmentRecord record, ClientDataForm form, String devices) {
+        this.devices = devices;
         this.record = record;
         this.form = form;
     }
@@ -312,7 +325,8 @@ public final class EnrolmentExchange {
     }
 
     private Action send(EnrolmentRequest.Endpoint endpoint, byte[] content) {
-        EnrolmentRequest request = new EnrolmentRequest(endpoint, record.service(), content);
+        EnrolmentRequest request = new EnrolmentRequest(
+            endpoint, record.service(), content, record.step() == EnrolmentRecord.Step.BOUND ? devices : null);
         return new Action(Action.Kind.SEND, request, null, null, null, null, null, null, null);
     }
 

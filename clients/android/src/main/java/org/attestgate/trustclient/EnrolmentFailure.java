@@ -3,8 +3,8 @@ package org.attestgate.trustclient;
 import java.io.IOException;
 
 /**
- * The reason why an enrolment ended without a certificate. The record keeps the progress, and the next enrolment
- * continues there.
+ * The reason why an enrolment ended without a certificate, or a {@link DeviceClient} without an answer. The record
+ * keeps the progress, and the next enrolment continues there.
  */
 public final class EnrolmentFailure extends IOException {
     private static final long serialVersionUID = 1;
@@ -23,7 +23,11 @@ public final class EnrolmentFailure extends IOException {
         /** The admission token is not a JWT, or too long. */
         ADMISSION_TOKEN_MALFORMED,
         /** The Play Integrity token is not a JWE, or too long. */
-        INTEGRITY_TOKEN_MALFORMED
+        INTEGRITY_TOKEN_MALFORMED,
+        /** The signals are not a JSON object, or too long. */
+        SIGNALS_MALFORMED,
+        /** The id is not one of a list of devices. */
+        INSTANCE_MALFORMED
     }
 
     private final Reason reason;

@@ -28,12 +28,14 @@ public final class EnrolmentRefusal {
 
     private final int status;
     private final Code code;
+    private final String denial;
     private final Long retryAfter;
     private final String explanation;
 
-    EnrolmentRefusal(int status, Code code, Long retryAfter, String explanation) {
+    EnrolmentRefusal(int status, Code code, String denial, Long retryAfter, String explanation) {
         this.status = status;
         this.code = code;
+        this.denial = denial;
         this.retryAfter = retryAfter;
         this.explanation = explanation;
     }
@@ -45,6 +47,14 @@ public final class EnrolmentRefusal {
     /** The code. Null if the answer is unreadable or not from this service, but from a proxy for example. */
     public Code code() {
         return code;
+    }
+
+    /**
+     * The denial code, such as {@code device_unknown}, of the listener for enrolled devices, which refuses as the
+     * gateway. Null without one.
+     */
+    public String denial() {
+        return denial;
     }
 
     /** The number of seconds after which the same request may succeed. Null if the service does not say. */
@@ -83,6 +93,7 @@ public final class EnrolmentRefusal {
 
     @Override
     public String toString() {
-        return status + (code == null ? "" : " " + code.text) + (explanation == null ? "" : ": " + explanation);
+        String name = code == null ? denial : code.text;
+        return status + (name == null ? "" : " " + name) + (explanation == null ? "" : ": " + explanation);
     }
 }

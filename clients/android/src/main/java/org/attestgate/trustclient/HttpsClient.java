@@ -5,11 +5,14 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.URL;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import javax.net.ssl.HttpsURLConnection;
+import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
+import javax.net.ssl.TrustManager;
 
 /** The platform's {@link java.net.HttpURLConnection}, for HTTP/1.1. Any number of threads may use it. */
 public final class HttpsClient implements EnrolmentClient.Transport {
@@ -62,6 +65,10 @@ public final class HttpsClient implements EnrolmentClient.Transport {
     }
 
     private final SSLSocketFactory sockets;
+    private final TrustManager[] trust;
+    // Connections are kept for one socket factory, so the newest certificate's is kept too.
+    private ClientIdentity identity;
+    private SSLSocketFactory identitySockets;
 
     /**
      * Creates a client.
@@ -70,7 +77,23 @@ public final class HttpsClient implements EnrolmentClient.Transport {
      *     {@code (SSLSocketFactory) SSLSocketFactory.getDefault()}.
      */
     public HttpsClient(SSLSocketFactory sockets) {
+        this(sockets, null);
+    }
+
+    private HttpsClient(SSLSocketFactory sockets, TrustManager[] trust) {
         this.sockets = sockets;
+        this.trust = trust;
+    }
+
+    /**
+     * Creates a client for enrolment that trusts other servers than the system.
+     *
+     * @param trust decides which servers are trusted
+     */
+    public static HttpsClient trusting(TrustManager[] trust) throws GeneralSecurityException {
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, trust, null);
+        return new HttpsClient(context.getSocketFactory(), trust);
     }
 
     /**
@@ -79,6 +102,12 @@ public final class HttpsClient implements EnrolmentClient.Transport {
      * @param content the content, or null. With content there must be a Content-Type, or the platform adds one.
      */
     public Response send(String method, String url, List<AttestedRequest.Field> fields, byte[] content)
+        throws IOException {
+        return send(sockets, method, url, fields, content);
+    }
+
+    private static Response send(
+        SSLSocketFactory sockets, String method, String url, List<AttestedRequest.Field> fields, byte[] content)
         throws IOException {
         HttpsURLConnection connection = (HttpsURLConnection) new URL(url).openConnection();
         connection.setSSLSocketFactory(sockets);
@@ -103,11 +132,23 @@ public final class HttpsClient implements EnrolmentClient.Transport {
 
     @Override
     public EnrolmentAnswer send(EnrolmentRequest request) throws IOException {
-        List<AttestedRequest.Field> fields = new ArrayList<>();
-        if (request.content() != null) fields.add(new AttestedRequest.Field("Content-Type", "application/json"));
-        Response response = send(request.method(), request.url(), fields, request.content());
+        SSLSocketFactory chosen = request.identity() == null ? sockets : sockets(request.identity());
+        Response response = send(chosen, request.method(), request.url(), request.fields(), request.content());
         return new EnrolmentAnswer(
-            response.status(), response.field("Date"), response.field("Retry-After"), response.content());
+            response.status(), response.field("Date"), response.field("Retry-After"),
+            response.fields("Accept-Signature"), response.content());
+    }
+
+    private synchronized SSLSocketFactory sockets(ClientIdentity presented) throws IOException {
+        if (identity != presented) {
+            try {
+                identitySockets = presented.sslContext(trust).getSocketFactory();
+            } catch (GeneralSecurityException error) {
+                throw new IOException(error);
+            }
+            identity = presented;
+        }
+        return identitySockets;
     }
 
     private static byte[] read(InputStream stream) throws IOException {

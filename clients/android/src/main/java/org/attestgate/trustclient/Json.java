@@ -41,6 +41,19 @@ final class Json {
         }
     }
 
+    /** Parses a list of objects. Returns null if the text is not one. */
+    @SuppressWarnings("unchecked")
+    static List<Map<String, Object>> objects(String text) {
+        Map<String, Object> wrapped = object("{\"list\":" + text + "}");
+        if (wrapped == null || wrapped.size() != 1 || !(wrapped.get("list") instanceof List)) return null;
+        List<Map<String, Object>> objects = new ArrayList<>();
+        for (Object element : (List<?>) wrapped.get("list")) {
+            if (!(element instanceof Map)) return null;
+            objects.add((Map<String, Object>) element);
+        }
+        return objects;
+    }
+
     /** Returns a member of an object if it is a text, else null. */
     static String text(Map<String, Object> object, String name) {
         Object value = object == null ? null : object.get(name);

@@ -94,7 +94,7 @@ final class KeyBindingToken {
                 + (integrityToken == null ? "" : integrityMember(integrityToken)) + "}");
     }
 
-    private static String integrityMember(String token) {
+    static String integrityMember(String token) {
         return ",\"play_integrity_token\":\"" + token + '"';
     }
 
@@ -114,7 +114,7 @@ final class KeyBindingToken {
         return true;
     }
 
-    private static String list(List<byte[]> certificates) {
+    static String list(List<byte[]> certificates) {
         List<String> texts = new ArrayList<>();
         for (byte[] certificate : certificates) texts.add(Json.quote(Bytes.base64URL(certificate)));
         return "[" + String.join(",", texts) + "]";

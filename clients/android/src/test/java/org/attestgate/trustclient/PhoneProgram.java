@@ -20,7 +20,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
@@ -43,14 +42,16 @@ import org.attestgate.trustclient.software.SoftwareKeystore;
  * root PACKAGE                                          makes keymint/root.pem
  * enrol|rotate PACKAGE SERVICE CA ORIGIN [OPTION...]    prints "enrolled" and the key, or the failure; then the
  *                                                       result of a request, if the phone is enrolled
+ * attest|instances|revoke PACKAGE SERVICE CA ORIGIN ID|- OPTION...
+ *                                                       prints what the listener for enrolled devices answers
  * requests PACKAGE SERVICE CA ORIGIN STACK COUNT THREADS METHOD TARGET
  *                                                       prints how often each result came
  * </pre>
  *
  * Options: {@code form=NONCE}, {@code attested}, {@code os=160000}, {@code patch=202610}, {@code version=1}, {@code
  * skew=SECONDS}, {@code lose=N} (the answer to request N), {@code admission} (prints a thumbprint and reads a token),
- * {@code integrity} and {@code integrity=each} (the same with a nonce). Stacks: {@code url} (HttpURLConnection), {@code
- * okhttp}.
+ * {@code integrity} and {@code integrity=each} (the same with a nonce), {@code devices=URL}, {@code signals=JSON}.
+ * Stacks: {@code url} (HttpURLConnection), {@code okhttp}.
  */
 public final class PhoneProgram {
     private static final BufferedReader INPUT =
@@ -71,6 +72,7 @@ public final class PhoneProgram {
             case "root": System.out.println(program.keyMint.root()); break;
             case "enrol": program.enrol(false, rest); break;
             case "rotate": program.enrol(true, rest); break;
+            case "attest": case "instances": case "revoke": program.devices(arguments[1], rest); break;
             case "requests": program.requests(rest); break;
             default: throw new IllegalArgumentException(arguments[1]);
         }
@@ -90,6 +92,7 @@ public final class PhoneProgram {
                 settings = settings.withPlayIntegrity(PhoneProgram::tokenFromInput, value.equals("each"));
             }
             if (option.equals("attested")) settings = settings.withAttestedCertificateKey();
+            if (option.startsWith("devices=")) settings = settings.withDevices(value);
             if (option.startsWith("os=")) os = Integer.parseInt(value);
             if (option.startsWith("patch=")) patch = Integer.parseInt(value);
             if (option.startsWith("version=")) version = Integer.parseInt(value);
@@ -97,20 +100,74 @@ public final class PhoneProgram {
             if (option.startsWith("skew=")) skew = Long.parseLong(value);
         }
         keyMint.update(os, patch, version);
-        SSLContext tls = SSLContext.getInstance("TLS");
-        tls.init(null, trust(authority), null);
-        SSLSocketFactory sockets = tls.getSocketFactory();
         long ahead = skew;
-        HttpsClient http = new HttpsClient(sockets);
+        TrustManager[] trust = trust(authority);
+        HttpsClient http = HttpsClient.trusting(trust);
         int[] rest = {lost};
         EnrolmentClient.Transport transport = request -> {
-            EnrolmentAnswer answer = http.send(request);
+            // Unlike Android's, the JDK's HttpURLConnection knows no PATCH.
+            boolean isPatch = request.method().equals("PATCH");
+            EnrolmentAnswer answer = isPatch ? overOkHttp(request, trust) : http.send(request);
             if (--rest[0] == 0) throw new IOException("the answer is lost");
             return answer;
         };
         return new EnrolmentClient(
             settings, new SoftwareKeystore(new File(directory, "keystore"), keyMint), new File(directory, "client"),
             transport, () -> System.currentTimeMillis() / 1000 + ahead);
+    }
+
+    private static EnrolmentAnswer overOkHttp(EnrolmentRequest request, TrustManager[] trust) throws IOException {
+        Request.Builder builder = new Request.Builder().url(request.url())
+            .method(request.method(), RequestBody.create((MediaType) null, request.content()));
+        for (AttestedRequest.Field field : request.fields()) builder.addHeader(field.name(), field.value());
+        try {
+            SSLSocketFactory sockets = request.identity().sslContext(trust).getSocketFactory();
+            OkHttpClient client =
+                new OkHttpClient.Builder().sslSocketFactory(sockets, (X509TrustManager) trust[0])
+                    .retryOnConnectionFailure(false).build();
+            try (Response response = client.newCall(builder.build()).execute()) {
+                return new EnrolmentAnswer(
+                    response.code(), response.header("Date"), response.header("Retry-After"),
+                    response.headers("Accept-Signature"), response.body().bytes());
+            } finally {
+                client.dispatcher().executorService().shutdown();
+                client.connectionPool().evictAll();
+            }
+        } catch (GeneralSecurityException error) {
+            throw new IOException(error);
+        }
+    }
+
+    private void devices(String command, List<String> arguments) throws Exception {
+        List<String> options = arguments.subList(4, arguments.size());
+        try {
+            DeviceClient client = client(arguments.get(0), arguments.get(1), options).devices();
+            switch (command) {
+                case "attest":
+                    String signals = null;
+                    for (String option : options) {
+                        if (option.startsWith("signals=")) signals = option.substring("signals=".length());
+                    }
+                    AttestedPosture posture = client.attest(signals);
+                    System.out.println(posture.json() + " " + posture.deviceToken());
+                    break;
+                case "instances":
+                    for (DeviceInstance each : client.instances()) {
+                        String current = each.isCurrent() ? " current" : "";
+                        System.out.println(each.id() + " " + each.status() + current);
+                    }
+                    break;
+                default:
+                    client.revoke(arguments.get(3));
+                    System.out.println("revoked");
+            }
+        } catch (EnrolmentFailure failure) {
+            System.out.println(failure.reason() + " " + failure.getMessage());
+        } catch (IOException error) {
+            System.out.println(AttestedClient.needsEnrolment(error) + " " + error);
+        }
+        // Threads of OkHttp would keep the program for minutes.
+        System.exit(0);
     }
 
     private void enrol(boolean isRotation, List<String> arguments) throws Exception {
