@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from support import client as http
 from support.client import Client
-from support.denials import assert_handshake_refused
+from support.denials import assert_closed, assert_handshake_refused
 from support.enrolling_phone import MTLSKey, as_text, b64url, error_of, sha256
 from support.enrolment import REFUSED, EnrolledPhone, Enrolling, admission_token
 from support.exposition import scrape
@@ -69,16 +69,6 @@ def assert_refused(address, identity, alert):
     with pytest.raises(ssl.SSLError, match=f"(?i){alert}"):
         with Client(address, identity) as client:
             client.send_while_open(http.get("/instances")).read_to_end()
-
-
-def assert_closed(client):
-    """Within a second."""
-    client.socket.settimeout(1)
-    try:
-        while client.socket.recv(1024):
-            pass
-    except (ssl.SSLError, ConnectionError) as error:
-        assert not isinstance(error, TimeoutError)
 
 
 # Each endpoint on each listener: whether it is there.

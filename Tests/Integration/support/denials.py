@@ -127,6 +127,16 @@ def assert_handshake_refused(gateway, identity, code, alert="certificate.revoked
     return assert_connection_refused(gateway, code, count=count)
 
 
+def assert_closed(client):
+    """The gateway ends the connection within a second."""
+    client.socket.settimeout(1)
+    try:
+        while client.socket.recv(1024):
+            pass
+    except (ssl.SSLError, ConnectionError) as error:
+        assert not isinstance(error, TimeoutError)
+
+
 class NothingForwarded:
     """Proves that within the `with` block not one byte went to the upstream.
 

@@ -158,8 +158,8 @@ class EnrolmentAddress:
 class MTLSKey:
     """`keypair_mTLS`: the key that a certificate is asked for."""
 
-    def __init__(self):
-        self.private = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, private=None):
+        self.private = private or ec.generate_private_key(ec.SECP256R1())
         numbers = self.private.public_key().public_numbers()
         self.jwk = {
             "kty": "EC", "crv": "P-256", "x": b64url(numbers.x.to_bytes(32, "big")),

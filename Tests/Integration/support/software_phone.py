@@ -4,8 +4,12 @@ import base64
 import json
 from contextlib import contextmanager
 
+from cryptography.hazmat.primitives import serialization
+
 from support.command_line import device_tool
+from support.enrolling_phone import MTLSKey
 from support.gateway import Gateway, reserve_port
+from support.pki import Identity
 from support.platforms import APPS, PLATFORMS
 from support.status_list_service import listing
 
@@ -44,7 +48,8 @@ class EnrollingGateway:
                 "clients": {"authorities": [str(pki.gms.certificate)]}}
         self.gateway = Gateway(
             directory, pki, {"service": upstream.address},
-            [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"}],
+            [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
+             {"name": "device", "host": "localhost", "path": "/device", "require": "device"}],
             apps=[{
                 "id": APPS[platform], "environment": "simulator",
                 "attestation_root": str(directory / "authority" / ROOTS[platform]),
@@ -74,6 +79,16 @@ class EnrollingGateway:
 class Phone:
     def __init__(self, service, directory, app):
         self.service, self.directory, self.app = service, directory, app
+
+    def create(self):
+        """Makes its keys. - Returns: that of its certificate."""
+        run("create", "--directory", self.directory, "--app-id", self.app)
+        private = serialization.load_pem_private_key((self.directory / "certificate-key.pem").read_bytes(), None)
+        return MTLSKey(private)
+
+    @property
+    def identity(self):
+        return Identity(self.directory / "certificate.pem", self.directory / "certificate-key.pem")
 
     def enrol(self, *arguments, status=0):
         return run(
