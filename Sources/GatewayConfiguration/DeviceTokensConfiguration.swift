@@ -39,6 +39,9 @@ public struct DeviceTokenIssuerConfiguration: Equatable, ConfigurationSection {
         .wholeSeconds(.seconds(60) ... .seconds(86_400)), unit: "since it was issued", default: "1h",
         "The lifetime of a token.")
     public var life: Duration
+    @Setting(
+        .choice, default: "false", "Whether the answer to a key binding has a token, as that to `/attestation` has.")
+    public var atKeyBinding: Switch
 
     static let section = Section("enrolment.device_tokens", of: Self.self)
 }

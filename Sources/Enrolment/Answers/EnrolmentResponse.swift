@@ -45,9 +45,14 @@ public struct EnrolmentResponse: Equatable, Sendable {
     public static var initialized: EnrolmentResponse { EnrolmentResponse(204) }
 
     /// The answer to `POST /key-binding`.
-    public static func bound(_ issued: IssuedClientCertificate) -> EnrolmentResponse {
-        let chain = issued.chain.map { #""\#($0)""# }.joined(separator: ",")
-        return EnrolmentResponse(200, #"{"certificate_chain":[\#(chain)],"expires_at":\#(issued.expiresAt)}"#)
+    ///
+    /// - Parameter deviceToken: Nil if none is issued.
+    public static func bound(_ issued: IssuedClientCertificate, deviceToken: String? = nil) -> EnrolmentResponse {
+        json { object in
+            object.member("certificate_chain", issued.chain)
+            object.member("expires_at", issued.expiresAt)
+            object.member("device_token", deviceToken)
+        }
     }
 
     /// The answer to `GET /.well-known/attestgate/challenge`.
@@ -60,8 +65,13 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 
     /// The answer to `POST /attestation`.
-    static func attested(_ posture: Posture) -> EnrolmentResponse {
-        json { $0.object("posture") { posture.write(to: &$0) } }
+    ///
+    /// - Parameter deviceToken: Nil if none is issued.
+    static func attested(_ posture: Posture, deviceToken: String?) -> EnrolmentResponse {
+        json { object in
+            object.object("posture") { posture.write(to: &$0) }
+            object.member("device_token", deviceToken)
+        }
     }
 
     /// The answer to `GET /instances`.
@@ -142,6 +152,8 @@ public struct IssuedClientCertificate: Equatable, Sendable {
     public let expiresAt: Int64
     /// The leaf's serial number in upper-case hexadecimal.
     public let serial: String
+    /// SHA-256 of the leaf, 32 bytes.
+    public let thumbprint: [UInt8]
 }
 
 /// The issuing of client certificates by the GMS CA.
@@ -198,9 +210,11 @@ public struct ClientCertificateIssue {
         let template = CertificateTemplate(
             purpose: .device(device), commonName: Self.commonName, end: .at(planned.notAfter), serial: planned.serial)
         let leaf = try issuer.issue(template, for: PublicKey(point: point.span, library))
-        let chain = [try leaf.der(), try issuer.certificate.der()]
+        let certificate = try leaf.der()
+        let chain = [certificate, try issuer.certificate.der()]
         return IssuedClientCertificate(
-            chain: chain.map { Base64.encode($0) }, expiresAt: planned.notAfter, serial: leaf.serial)
+            chain: chain.map { Base64.encode($0) }, expiresAt: planned.notAfter, serial: leaf.serial,
+            thumbprint: try library.sha256(of: certificate.span).bytes)
     }
 }
 

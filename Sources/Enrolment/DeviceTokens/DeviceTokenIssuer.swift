@@ -14,8 +14,14 @@ public struct DeviceTokenIssuerSettings: Sendable {
     public var life: Int64
     /// The key of people's pseudonyms in tokens, 32 bytes.
     public var subjects: [UInt8]
+    /// Whether the answer to a key binding has a token.
+    public var atKeyBinding: Bool
 
-    public init(issuer: String, key: [UInt8], life: Int64, subjects: [UInt8] = [UInt8](repeating: 0, count: 32)) {
+    public init(
+        issuer: String, key: [UInt8], life: Int64, subjects: [UInt8] = [UInt8](repeating: 0, count: 32),
+        atKeyBinding: Bool = false
+    ) {
+        self.atKeyBinding = atKeyBinding
         self.issuer = issuer
         self.key = key
         self.life = life

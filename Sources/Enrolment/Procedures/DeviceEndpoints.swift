@@ -87,8 +87,12 @@ final class DeviceEndpoints {
                     switch verdict {
                     case .refused(let refusal): throw EnrolmentFault(refusal)
                     case .renewed(let details):
+                        let key = caller.device.binding
+                        let token = try rules.deviceToken(
+                            for: details, key: key, thumbprint: request.certificate?.thumbprint,
+                            now: WallClock.seconds)
                         audit.granted(.attestation, subject, "attested")
-                        reply.send(.attested(Posture(details, binding: caller.device.binding)))
+                        reply.send(.attested(Posture(details, binding: key), deviceToken: token))
                     }
                 }
             }

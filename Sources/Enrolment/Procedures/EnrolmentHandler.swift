@@ -160,25 +160,30 @@ final class EnrolmentHandler {
     ) {
         registryRequests.perform(.bindKey(command)) { [self] result in
             do throws(EnrolmentFault) {
-                let what = try Self.bound(try result.get())
+                let (details, what) = try Self.bound(try result.get())
                 // The binding is durable. If issuing fails or the certificate is lost, the phone binds the same key
                 // again and gets another. It then uses a new nonce and a new assertion.
                 let issued = try rules.issue(planned, for: shown.binding, device: command.hardwareKey)
+                var token: String?
+                if rules.tokensAreIssuedAtBinding {
+                    token = try rules.deviceToken(
+                        for: details, key: command.key, thumbprint: issued.thumbprint, now: WallClock.seconds)
+                }
                 shared.count { $0.certificatesIssued += 1 }
                 audit.granted(.keyBinding, subject, what, serial: issued.serial)
-                reply.send(.bound(issued))
+                reply.send(.bound(issued, deviceToken: token))
             } catch {
                 audit.refuse(.keyBinding, subject, error, reply)
             }
         }
     }
 
-    private static func bound(_ reply: RegistryReply) throws(EnrolmentFault) -> String {
+    private static func bound(_ reply: RegistryReply) throws(EnrolmentFault) -> (DeviceDetails, what: String) {
         guard case .keyBinding(let verdict) = reply else { throw .storeUnavailable }
         switch verdict {
-        case .bound(_, .first): return "first"
-        case .bound(_, .rotation): return "rotation"
-        case .bound(_, .renewal): return "renewal"
+        case .bound(let details, .first): return (details, "first")
+        case .bound(let details, .rotation): return (details, "rotation")
+        case .bound(let details, .renewal): return (details, "renewal")
         case .refused(let refusal): throw EnrolmentFault(refusal)
         }
     }

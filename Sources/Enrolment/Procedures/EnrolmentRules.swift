@@ -13,6 +13,8 @@ struct EnrolmentRules {
     let nonces: EnrolmentNonces
     /// Nil if no device tokens are issued.
     let deviceTokens: DeviceTokenIssuer?
+    /// Whether the answer to a key binding has one.
+    let tokensAreIssuedAtBinding: Bool
     let admission: EnrolmentSettings.Admission
     let overlap: Int64
     /// Whether devices without a client certificate may renew.
@@ -38,6 +40,7 @@ struct EnrolmentRules {
         } catch {
             throw EnrolmentStartError("\(error)")
         }
+        tokensAreIssuedAtBinding = settings.deviceTokens?.atKeyBinding ?? false
         admission = settings.admission
         overlap = settings.rotationOverlap
         renewal = settings.renewal
@@ -146,6 +149,26 @@ extension EnrolmentRules {
         }
         return Reattestation(
             device: device.id, nonce: nonce, epoch: nonces.epoch, phone: phone, evidence: evidence, app: proof)
+    }
+}
+
+/// Device tokens.
+extension EnrolmentRules {
+    /// Returns a token for a client certificate.
+    ///
+    /// - Parameters:
+    ///   - key: The id of the certificate's key.
+    ///   - thumbprint: SHA-256 of the certificate.
+    ///   - now: The time in seconds since 1970.
+    /// - Returns: nil if none are issued.
+    func deviceToken(
+        for details: DeviceDetails, key: KeyID, thumbprint: [UInt8]?, now: Int64
+    ) throws(EnrolmentFault) -> String? {
+        guard let deviceTokens, let thumbprint else { return nil }
+        let subject = DeviceTokenSubject(details, key: key, thumbprint: thumbprint)
+        return try EnrolmentFault.checking { () throws(CryptographyError) in
+            try deviceTokens.token(for: subject, now: now)
+        }
     }
 }
 

@@ -226,7 +226,7 @@ struct EnrolmentBlueprint: Sendable {
         do {
             let settings = DeviceTokenIssuerSettings(
                 issuer: tokens.issuer, key: try FileContents.readPrivate(tokens.keyPath),
-                life: tokens.life.components.seconds)
+                life: tokens.life.components.seconds, atKeyBinding: tokens.atKeyBinding == .on)
             _ = try DeviceTokenIssuer(settings, library)
             return settings
         } catch let error as FileContents.Failure {

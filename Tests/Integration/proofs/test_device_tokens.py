@@ -1,4 +1,4 @@
-"""Routes that require device tokens, which jwcrypto has made; `attestgate verify device-token`; the issuer's JWK Set."""
+"""Routes that require device tokens, which jwcrypto or the gateway has made; `attestgate verify device-token`; the issuer's JWK Set."""
 
 import base64
 import json
@@ -7,16 +7,18 @@ import time
 from datetime import datetime, timezone
 
 import pytest
-from jwcrypto import jwk
+from cryptography.hazmat.primitives.serialization import Encoding
+from jwcrypto import jwk, jws
 
 from support.attested import Attested
 from support.client import Client, get, post
 from support.denials import code_of
-from support.device_tokens import ISSUER, TokenIssuer
+from support.device_tokens import ISSUER, TokenIssuer, certificate_of, sha256, unpadded
 from support.enrolment import Enrolling
 from support.gateway import Gateway
 from support.paths import BINARY, ENVIRONMENT, REPOSITORY
 from support.pki import attestgate, openssl
+from support.platforms import PLATFORMS
 from support.waiting import eventually
 
 GENUINE = REPOSITORY.parent / "shared" / "vectors" / "dsr"
@@ -232,24 +234,102 @@ def test_the_genuine_token_of_the_reference_system(pki):
 
 # The issuer.
 
+def make_key(path):
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
+    path.chmod(0o600)
+    return path
+
+
+def published(enrolling):
+    response = enrolling.service.exchange(get("/.well-known/jwks.json"))
+    assert response.status == 200 and response.values("content-type") == ["application/json"]
+    return jwk.JWKSet.from_json(response.content.decode())
+
+
 def test_the_issuers_keys_are_published_and_rotate_by_a_reload(tmp_path, pki, upstream):
-    keys = []
-    for name in ["first", "second"]:
-        keys.append(tmp_path / f"{name}.key")
-        openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", keys[-1])
-        keys[-1].chmod(0o600)
+    keys = [make_key(tmp_path / f"{name}.key") for name in ["first", "second"]]
     enrolling = Enrolling(
         tmp_path, pki, upstream, enrolment={"device_tokens": {"issuer": ISSUER, "key": str(keys[0])}}).start()
     try:
-        def published():
-            response = enrolling.service.exchange(get("/.well-known/jwks.json"))
-            assert response.status == 200 and response.values("content-type") == ["application/json"]
-            return jwk.JWKSet.from_json(response.content.decode())
-
         own = [jwk.JWK.from_pem(key.read_bytes()).thumbprint() for key in keys]
-        assert [(key["kid"], key.thumbprint(), key.has_private) for key in published()] == [(own[0], own[0], False)]
+        assert [(key["kid"], key.thumbprint(), key.has_private) for key in published(enrolling)] == [(own[0], own[0], False)]
         enrolling.change(device_tokens={"issuer": ISSUER, "key": str(keys[1])})
-        assert {key["kid"] for key in published()} == set(own)
+        assert {key["kid"] for key in published(enrolling)} == set(own)
         assert enrolling.service.exchange(post("/.well-known/jwks.json", b"{}")).status == 405
+    finally:
+        enrolling.stop()
+
+
+@pytest.fixture(scope="module")
+def issuing(tmp_path_factory, pki, shared_upstream):
+    """A gateway that issues tokens, and requires them."""
+    directory = tmp_path_factory.mktemp("issuing")
+    key = make_key(directory / "tokens.key")
+    keys = directory / "jwks.json"
+    keys.write_text(json.dumps({"keys": [jwk.JWK.from_pem(key.read_bytes()).export_public(as_dict=True)]}))
+    made = Enrolling(
+        directory, pki, shared_upstream, devices=True, platforms=PLATFORMS,
+        enrolment={"device_tokens": {"issuer": ISSUER, "key": str(key), "life": "10m", "at_key_binding": True}},
+        device_tokens={"issuer": ISSUER, "jwks": str(keys)})
+    made.gateway.conf["routes"].append({
+        "name": "tokens", "host": "localhost", "path": "/tokens", "require": "device", "device_token": "required",
+        "upstream": "service"})
+    made.start()
+    yield made
+    made.stop()
+
+
+def renewed(device):
+    response = device.send("POST", "/attestation", {"nonce": device.enrolling.service.nonce()})
+    assert response.status == 200, response
+    return json.loads(response.content)
+
+
+def read(enrolling, token):
+    """Header and claims of a token, whose signature the published keys verify."""
+    signed = jws.JWS()
+    signed.deserialize(token)
+    signed.verify(published(enrolling).get_key(json.loads(signed.objects["protected"])["kid"]))
+    return json.loads(signed.objects["protected"]), json.loads(signed.payload)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_token_is_issued_with_a_new_posture_and_with_a_key_binding(issuing, platform):
+    with issuing.phones_of(platform):
+        phone, mtls, response = issuing.enrolled()
+        device = issuing.device(phone, mtls, response, f"issued-{platform}")
+        other = issuing.device(*issuing.enrolled(), f"other-{platform}")
+        answer = renewed(device)
+        assert answer["posture"]["platform"] == platform
+        for token in [answer["device_token"], json.loads(response.content)["device_token"]]:
+            header, claims = read(issuing, token)
+            assert (header["typ"], header["alg"]) == ("JWT", "ES256")
+            assert (claims["iss"], claims["type"]) == (ISSUER, {"ios": "IOS", "android": "ANDROID"}[platform])
+            assert claims["exp"] - claims["iat"] == 600 and "userIdentifier" not in claims
+            assert claims["cnf"] == {"x5t#S256": unpadded(sha256(certificate_of(device.identity).public_bytes(Encoding.DER)))}
+            assert claims["sub"] == base64.b64encode(sha256(mtls.point)).decode()
+            part = "keyIdAttestation" if platform == "android" else "assertion"
+            assert set(claims["deviceHealth"]) == {part, "deviceAttributes"}
+            accepted = [code_of(ask(issuing, token, "/tokens", each.identity)) for each in (device, other)]
+            assert accepted == [None, "device_token_invalid"]
+        # The certificate is another one, but the key is the same.
+        renewal = issuing.device(phone, mtls, device.bind(mtls), f"renewed-{platform}")
+        issuing.gateway.conf["device_tokens"]["binding"] = "sub"
+        issuing.change()
+        try:
+            assert code_of(ask(issuing, answer["device_token"], "/tokens", renewal.identity)) is None
+            assert code_of(ask(issuing, answer["device_token"], "/tokens", other.identity)) == "device_token_invalid"
+        finally:
+            del issuing.gateway.conf["device_tokens"]["binding"]
+            issuing.change()
+        assert code_of(ask(issuing, answer["device_token"], "/tokens", renewal.identity)) == "device_token_invalid"
+
+
+def test_without_an_issuer_no_answer_has_a_token(tmp_path, pki, shared_upstream):
+    enrolling = Enrolling(tmp_path, pki, shared_upstream, devices=True).start()
+    try:
+        phone, mtls, response = enrolling.enrolled()
+        assert set(json.loads(response.content)) == {"certificate_chain", "expires_at"}
+        assert set(renewed(enrolling.device(phone, mtls, response))) == {"posture"}
     finally:
         enrolling.stop()
