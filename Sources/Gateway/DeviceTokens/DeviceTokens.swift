@@ -27,12 +27,16 @@ final class DeviceTokens {
         let digest: Digest256
         /// In seconds since 1970.
         let end: Int64
+        /// `DeviceTokens.version` at that time.
+        let version: Int
     }
 
     /// In lower case.
     private static let name = Array("x-device-token".utf8)
 
-    private let verifier: DeviceTokenVerifier
+    private var verifier: DeviceTokenVerifier
+    /// Grows with each change of the verifier.
+    private var version = 0
     private let library: LibraryContext
     let isForwarded: Bool
 
@@ -41,6 +45,13 @@ final class DeviceTokens {
         verifier = try DeviceTokenVerifier(settings.demands, keys: settings.keys.map(\.self), library)
         self.library = library
         isForwarded = settings.isForwarded
+    }
+
+    /// Judges by the issuer and the keys of a later configuration, so that a key that is taken out of it ends its tokens
+    /// on open connections, too.
+    func adopt(_ next: DeviceTokens) {
+        verifier = next.verifier
+        version += 1
     }
 
     static func isField(_ field: HeaderField, _ bytes: Span<UInt8>) -> Bool {
@@ -67,10 +78,12 @@ final class DeviceTokens {
             let digest = try DeviceTokenFault.checking { () throws(CryptographyError) in
                 try library.sha256(of: value)
             }
-            if let known = client.deviceToken, known.digest == digest, now < known.end { return nil }
+            if let known = client.deviceToken, known.version == version, known.digest == digest, now < known.end {
+                return nil
+            }
             let holder = DeviceTokenHolder(thumbprint: identity.thumbprint, key: identity.keyID)
             let token = try verifier.verify(value.indices.map { value[$0] }, of: holder, at: now)
-            client.deviceToken = Verified(digest: digest, end: token.end)
+            client.deviceToken = Verified(digest: digest, end: token.end, version: version)
             return nil
         } catch .checkFailed(let error) {
             return Refusal(.internalError, error.description)

@@ -255,6 +255,11 @@ package final class GatewayApplication: Application {
         return deviceTokens.refusal(of: head, bytes, client, now: WallClock.seconds)
     }
 
+    /// Judges device tokens by a later configuration. Without an issuer in that, this one's rules stay.
+    package func judgeTokens(asIn next: GatewayApplication) {
+        if let tokens = next.deviceTokens { deviceTokens?.adopt(tokens) }
+    }
+
     /// Whether services receive the device tokens of a route, once they are verified.
     func forwardsDeviceToken(on route: Int) -> Bool {
         routes.routes[route].requiresDeviceToken && deviceTokens?.isForwarded == true

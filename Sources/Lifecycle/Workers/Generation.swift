@@ -94,8 +94,10 @@ final class Generation {
     /// Ends connections whose clients the next generation does not admit: it judges by the requested host of the
     /// listener with the same address. Without such a host, it ends those that any revocation list names.
     ///
-    /// Winds up the connections of proxies that state their clients.
+    /// Winds up the connections of proxies that state their clients, and has device tokens judged as the next generation
+    /// judges them.
     func bar(by next: Generation) {
+        application.judgeTokens(asIn: next.application)
         // Values, because a reference would keep the next generation alive as long as this one.
         let admissions = Dictionary(
             uniqueKeysWithValues: next.listeners.compactMap { listener in

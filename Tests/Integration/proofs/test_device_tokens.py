@@ -333,3 +333,28 @@ def test_without_an_issuer_no_answer_has_a_token(tmp_path, pki, shared_upstream)
         assert set(renewed(enrolling.device(phone, mtls, response))) == {"posture"}
     finally:
         enrolling.stop()
+
+
+def test_a_key_that_a_reload_removes_ends_accepted_tokens_on_kept_connections(tmp_path, pki, upstream):
+    issuer = TokenIssuer(tmp_path / "tokens")
+    identity = pki.phone("kept-token")
+    gateway = Gateway(
+        tmp_path / "gateway", pki, {"service": upstream.address},
+        [{"name": "all", "host": "localhost", "path": "/", "device_token": "required"}], device_tokens=issuer.settings())
+    gateway.start()
+    try:
+        request = get("/", f"X-Device-Token: {issuer.token(identity)}")
+        with Client(gateway, identity) as kept, Client(gateway, identity) as other:
+            assert [kept.exchange(request).status for _ in range(3)] == [200] * 3
+            assert other.exchange(get("/")).status == 401
+            before = len(upstream.requests)
+            issuer.publish(jwk.JWK.generate(kty="EC", crv="P-256", kid="1"))
+            done = attestgate("reload", "--config", gateway.conf_path)
+            assert done.returncode == 0, done.stderr
+            for client in (kept, other):
+                assert code_of(client.exchange(request)) == "device_token_invalid"
+        with Client(gateway, identity) as client:
+            assert code_of(client.exchange(request)) == "device_token_invalid"
+        assert len(upstream.requests) == before
+    finally:
+        gateway.stop()
