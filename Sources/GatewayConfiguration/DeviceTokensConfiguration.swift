@@ -61,10 +61,16 @@ private enum TokenIssuerName {
 
 /// Rules between device tokens and the rest of the conf file.
 enum DeviceTokenReferences {
-    /// Refuses routes that require tokens of no issuer, and another rule for the field of tokens.
+    /// Refuses routes that require tokens of no issuer, or of clients without a certificate, and another rule for the field of tokens.
     ///
     /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(_ root: Item, _ reading: Reading) {
+        for route in root["routes"]?.elements ?? [] where route["require"]?.text == "nothing" {
+            guard let item = route["device_token"] else { continue }
+            reading.refuse(
+                item.place, "`device_token` has no certificate to be for with `require: nothing`",
+                expected: "`require: certificate` or more, or no `device_token`")
+        }
         guard root["device_tokens"] == nil else {
             for entry in root["forward_headers"]?.elements ?? [] where entry.text?.lowercased() == "x-device-token" {
                 reading.refuse(

@@ -55,6 +55,7 @@ private enum StatusListing {
         rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
+            if let listener = enrolment.devicesListener { rows.append(["enrolled devices", listener]) }
             if let receipts = enrolment.receipts { rows.append(["receipts", text(of: receipts)]) }
             if let list = enrolment.statusList { rows.append(["status list", text(of: list, "entries")]) }
             if let keys = enrolment.issuerKeys { rows.append(["issuer keys", text(of: keys, "keys")]) }

@@ -23,6 +23,15 @@ struct BrokenFileTests {
         #expect(diagnostic.message.contains(file.message), "\(diagnostic)")
         #expect(diagnostic.suggestion == file.suggestion, "\(diagnostic)")
     }
+
+    @Test("a device token is refused where a client may present no certificate")
+    func tokenOfNobody() throws {
+        let text = Conf.valid.replacing(
+            "require: certificate", with: "require: nothing\n    device_token: required")
+        let error = try #require(throws: ConfigurationError.self) { try Conf.read(text) }
+        let messages = error.diagnostics.map(\.message)
+        #expect(messages.contains { $0.contains("`device_token` has no certificate to be for") }, "\(messages)")
+    }
 }
 
 /// A conf file with one mistake at a marked place.

@@ -219,6 +219,21 @@ struct EnrolmentConfigurationTests {
     }
 
     @Test(
+        "a listener for enrolled devices that takes none of their certificates is a warning",
+        arguments: [
+            ("authorities: [./ca.pem]", false), ("authorities: [other.pem]", true), ("accept: [registered]", true),
+            ("authorities: [ca.pem], keys: [rsa2048]", true),
+        ])
+    func foreignDevices(_ clients: String, _ isWarned: Bool) throws {
+        let text = Conf.enrolling(
+            replacing: "  content_limit",
+            by: "  devices:\n    address: 127.0.0.1:8446\n    tls: { certificate: server.pem, key: server.key }\n"
+                + "    clients: { \(clients) }\n  content_limit")
+        let warnings = try Conf.read(text).warnings.map(\.message)
+        #expect(warnings.map { $0.contains("takes no certificate of `conf/ca.pem`") } == (isWarned ? [true] : []))
+    }
+
+    @Test(
         "enrolment without a registry or apps is refused",
         arguments: [
             ("", ["a section `registry` and a section `apps`"]),

@@ -51,6 +51,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     /// The listeners of enrolment and the condition of admission.
     public struct Enrolment: Codable, Equatable, Sendable {
         public let listener: String
+        /// The listener for enrolled devices. Nil if there is none.
+        public let devicesListener: String?
         public let admission: String
         /// The state of receipt refreshes. Nil if there are none.
         public let receipts: Receipts?
@@ -61,10 +63,11 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let issuerKeys: FetchedContent?
 
         public init(
-            listener: String, admission: String, receipts: Receipts? = nil, statusList: FetchedContent? = nil,
-            issuerKeys: FetchedContent? = nil
+            listener: String, devicesListener: String? = nil, admission: String, receipts: Receipts? = nil,
+            statusList: FetchedContent? = nil, issuerKeys: FetchedContent? = nil
         ) {
             self.listener = listener
+            self.devicesListener = devicesListener
             self.admission = admission
             self.receipts = receipts
             self.statusList = statusList
@@ -73,6 +76,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
         private enum CodingKeys: String, CodingKey {
             case listener, admission, receipts
+            case devicesListener = "devices_listener"
             case statusList = "status_list"
             case issuerKeys = "issuer_keys"
         }

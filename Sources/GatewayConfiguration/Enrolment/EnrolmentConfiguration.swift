@@ -337,9 +337,18 @@ enum EnrolmentReferences {
         }
         let path = enrolment.authority.certificatePath
         let authority = WrittenFiles.segments(of: path)
-        let trusting = listeners.flatMap(\.allClients).filter { clients in
+        func isTrusting(_ clients: ListenerConfiguration.Clients) -> Bool {
             clients.authoritiesPaths.contains { WrittenFiles.segments(of: $0) == authority }
         }
+        if let devices = enrolment.devices, let item = item["devices"]?["clients"],
+            !isTrusting(devices.clients) || !devices.clients.keys.contains(.p256)
+        {
+            reading.warn(
+                item.place,
+                "the listener for enrolled devices takes no certificate of \(Printable.quoted(path)): no phone could use it",
+                expected: "the same file among `authorities`, and `p256` among `keys`")
+        }
+        let trusting = listeners.flatMap(\.allClients).filter(isTrusting)
         let place = item["authority"]?.place(of: "certificate") ?? item.place
         if !trusting.isEmpty, !trusting.contains(where: { $0.keys.contains(.p256) }) {
             reading.warn(

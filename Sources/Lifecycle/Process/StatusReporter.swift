@@ -217,7 +217,7 @@ final class StatusReporter {
             },
             enrolment: blueprint.enrolment.map {
                 StatusDocument.Enrolment(
-                    listener: $0.name, admission: $0.admission,
+                    listener: $0.name, devicesListener: $0.addresses.dropFirst().first?.name, admission: $0.admission,
                     receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init),
                     statusList: threads.enrolment?.statusList.map(StatusDocument.FetchedContent.init),
                     issuerKeys: threads.enrolment?.issuerKeys.map(StatusDocument.FetchedContent.init))

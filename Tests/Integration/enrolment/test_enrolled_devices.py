@@ -13,6 +13,7 @@ from support.denials import assert_closed, assert_handshake_refused
 from support.enrolling_phone import MTLSKey, as_text, b64url, error_of, sha256
 from support.enrolment import REFUSED, EnrolledPhone, Enrolling, admission_token
 from support.exposition import scrape
+from support.pki import attestgate
 from support.platforms import PLATFORMS, only
 from support.ports import uncommon_port
 from support.waiting import eventually
@@ -268,6 +269,15 @@ def test_an_android_phone_is_attested_anew_by_a_chain_for_the_nonce(enrolling, d
     assert error_of(device.send("POST", "/attestation", body)) == REFUSED
     body = {"nonce": (nonce := enrolling.service.nonce()), "key_attestation": chain(nonce)[:1]}
     assert error_of(device.send("POST", "/attestation", body))[0] in (403, 422)
+
+
+@only("ios")
+def test_the_status_names_both_listeners(enrolling, device):
+    assert enrolling.status()["enrolment"] == {
+        "listener": f"127.0.0.1:{enrolling.service.port}", "devices_listener": f"127.0.0.1:{enrolling.devices_port}",
+        "admission": "open"}
+    done = attestgate("status", "--config", enrolling.gateway.conf_path)
+    assert f"enrolled devices 127.0.0.1:{enrolling.devices_port}" in [" ".join(line.split()) for line in done.stdout.splitlines()]
 
 
 def test_the_metrics_tell_of_the_endpoints(enrolling, device):

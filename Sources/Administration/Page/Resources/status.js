@@ -96,6 +96,7 @@ function configuration(status) {
     ["Workers", workers.length ? mark("bad", `${workers.length} of ${status.workers.length} do not answer`) : String(status.workers.length)],
     ["Listeners", status.listeners.join(", ")],
     ["Enrolment", status.enrolment && `${status.enrolment.listener}, admission: ${status.enrolment.admission}`],
+    ["Enrolled devices", status.enrolment?.devices_listener],
     ["Status list", statusList(status.enrolment?.status_list)],
     ["Issuer keys", issuerKeys(status.enrolment?.issuer_keys)],
     ["Apps", status.apps.map(app => `${app.id} (${app.environment})`).join(", ")],
