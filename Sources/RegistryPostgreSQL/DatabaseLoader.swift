@@ -109,6 +109,7 @@ final class DatabaseLoader {
         try insertBindings(zip(numbers, rows).flatMap { number, row in row.bindings.map { (number, $0) } })
         try insertAttestations(zip(numbers, rows).compactMap { number, row in row.attestation.map { (number, $0) } })
         try insertReceipts(zip(numbers, rows).compactMap { number, row in row.receipt.map { (number, $0) } })
+        try insertSignals(zip(numbers, rows).compactMap { number, row in row.signals.map { (number, $0) } })
     }
 
     private func lookForConflicts() throws {
@@ -246,6 +247,21 @@ final class DatabaseLoader {
                 .optionalIntegers(rows.map(\.receipt.refresh.askedAt)),
                 .texts(rows.map { $0.receipt.refresh.outcome?.rawValue }),
                 .integers(rows.map { Int64($0.receipt.refresh.failures) }), .bytesList(rows.map(\.receipt.content)),
+            ])
+    }
+
+    private func insertSignals(_ rows: [(device: Int64, signals: Signals)]) throws {
+        guard !rows.isEmpty else { return }
+        _ = try database.run(
+            """
+            INSERT INTO signals (\(SQLColumns.signals))
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[])
+            """,
+            [
+                .integers(rows.map(\.device)), .integers(rows.map(\.signals.claimedAt)),
+                .texts(rows.map { $0.signals.claims.system?.description }),
+                .optionalIntegers(rows.map { $0.signals.claims.isDeviceSecure.map { $0 ? 1 : 0 } }),
+                .bytesList(rows.map(\.signals.content)),
             ])
     }
 

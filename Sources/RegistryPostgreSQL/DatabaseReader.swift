@@ -152,7 +152,7 @@ struct Announcement: Hashable {
         case .bind(_, let device, _), .scheduleEnd(_, let device, _), .scheduleEnds(let device, _),
             .revoke(let device, _), .restore(let device, _), .spend(_, let device, _, _),
             .keepReceipt(let device, _, _, _), .markListed(let device, _), .keepApp(_, let device),
-            .keepPhone(_, let device), .keepEvidence(_, let device, _):
+            .keepPhone(_, let device), .keepEvidence(_, let device, _), .keepSignals(_, let device):
             self.device = .id(device)
             ended = nil
         default: return nil

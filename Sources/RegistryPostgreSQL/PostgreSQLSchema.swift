@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth]
+    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -266,5 +266,20 @@ enum PostgreSQLSchema {
         "ALTER TABLE attestation ADD COLUMN validation_category BIGINT",
         // Whether the newest certificate's key of an Android phone is attested: 0 or 1. NULL if unknown.
         "ALTER TABLE attestation ADD COLUMN certificate_key_attested BIGINT",
+    ]
+
+    /// What apps say of their phones. It has its own table, because devices without an attestation may have it, too.
+    private static let tenth = [
+        """
+        CREATE TABLE signals (
+            device BIGINT PRIMARY KEY REFERENCES device (id),
+            claimed_at BIGINT NOT NULL,
+            -- Repeats what policies use of the claims. NULL if there is nothing.
+            claimed_os_version TEXT,
+            claimed_device_secure BIGINT,
+            -- An object in JSON.
+            claims BYTEA NOT NULL CHECK (length(claims) <= \(Signals.sizeLimit))
+        )
+        """
     ]
 }

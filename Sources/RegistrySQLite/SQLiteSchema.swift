@@ -33,6 +33,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v11", migrate: addSeenDevices)
         migrator.registerMigration("v12", migrate: indexDevelopmentDevices)
         migrator.registerMigration("v13", migrate: addPosture)
+        migrator.registerMigration("v14", migrate: addSignals)
         return migrator
     }
 
@@ -288,6 +289,24 @@ enum SQLiteSchema {
                 -- Whether the newest certificate's key of an Android phone is attested. NULL if unknown.
                 ALTER TABLE attestation ADD COLUMN certificate_key_attested INTEGER
                     CHECK (certificate_key_attested IS NULL OR certificate_key_attested IN (0, 1));
+                """)
+    }
+
+    /// Adds what apps say of their phones. They have a table of their own, because devices without an attestation may have
+    /// them, too.
+    private static func addSignals(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE TABLE signals (
+                    device INTEGER PRIMARY KEY REFERENCES device (id),
+                    claimed_at INTEGER NOT NULL,
+                    -- Repeats what policies use of the claims. NULL if there is nothing.
+                    claimed_os_version TEXT,
+                    claimed_device_secure INTEGER
+                        CHECK (claimed_device_secure IS NULL OR claimed_device_secure IN (0, 1)),
+                    -- An object in JSON. The last column, as it is long.
+                    claims BLOB NOT NULL CHECK (length(claims) <= \(Signals.sizeLimit))
+                ) STRICT;
                 """)
     }
 

@@ -12,6 +12,7 @@ public enum Violation: UInt8, CaseIterable, Sendable {
     case bootloaderUnlocked
     case integrityLow
     case integrityTooOld
+    case screenLockMissing
     case attestationTooOld
     case admissionLow
 
@@ -67,6 +68,10 @@ public enum Violation: UInt8, CaseIterable, Sendable {
             Row(
                 code: "integrity_too_old", meaning: "Google Play's verdict is too old.",
                 advice: "Renew the phone's registration.")
+        case .screenLockMissing:
+            Row(
+                code: "screen_lock_missing", meaning: "The app does not say that the phone has a screen lock.",
+                advice: "Set a screen lock.")
         case .attestationTooOld:
             Row(
                 code: "attestation_too_old", meaning: "The attestation of the phone is too old.",

@@ -203,7 +203,7 @@ struct DeviceEndpointTests {
             + #""platform":"ios","posture":\{"admission":"operator","bound_at":"[0-9T:-]+Z","enrolled_at":"[0-9T:-]+Z","#
             + #""environment":"production","platform":"ios"\},"receipt":null,"#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
-            + #""shown_extensions":\[\],"#
+            + #""shown_extensions":\[\],"signals":null,"#
             + #""state":"active","subject":null\}$"#
         #expect(text.range(of: pattern, options: .regularExpression) != nil, "\(text)")
     }

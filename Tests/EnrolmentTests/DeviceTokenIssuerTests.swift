@@ -37,10 +37,12 @@ struct DeviceTokenIssuerTests {
         return posture
     }
 
-    private func token(_ posture: Posture, app: String) throws -> String {
+    private func token(_ posture: Posture, app: String, saying signals: String? = nil) throws -> String {
         let app = try #require(AppID(app))
         return try issuer.token(
-            for: DeviceTokenSubject(app: app, posture: posture, key: key, thumbprint: thumbprint, counter: 42),
+            for: DeviceTokenSubject(
+                app: app, posture: posture, key: key, thumbprint: thumbprint, counter: 42,
+                signals: signals.flatMap { Signals(content: Array($0.utf8), claimedAt: 1) }),
             now: Self.now)
     }
 
@@ -121,6 +123,21 @@ struct DeviceTokenIssuerTests {
         let bare = try parts(token(Posture(platform: .android, enrolledAt: 1), app: "android:org.example.app"))[1].text
         #expect(bare.hasSuffix(#""deviceHealth":{"deviceAttributes":{}}}"#), "\(bare)")
         #expect(!bare.contains("userIdentifier"))
+    }
+
+    @Test("what the app says is among the attributes of the device, and an attested version takes precedence")
+    func signals() throws {
+        let said = #"{"systemModel":"iPhone 14","systemVersion":"iOS 26","build":{"board":"b"}}"#
+        func attributes(_ posture: Posture) throws -> String {
+            let text = try parts(token(posture, app: "TEAM123456.org.example.app", saying: said))[1].text
+            let start = try #require(text.ranges(of: #""deviceAttributes":"#).first)
+            return String(text[start.upperBound...])
+        }
+        var posture = posture(.iOS)
+        #expect(
+            try attributes(posture) == #"{"systemVersion":"17.4.1","systemModel":"iPhone 14","build":{"board":"b"}}}}"#)
+        posture.system = nil
+        #expect(try attributes(posture) == said + "}}")
     }
 
     @Test("the person is a pseudonym of the issuer's own, and each token has another id")

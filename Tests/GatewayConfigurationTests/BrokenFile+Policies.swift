@@ -46,6 +46,10 @@ extension BrokenFile {
 
     static let policies = [
         BrokenFile(
+            policies: "a source of no minimum",
+            "policies:\n  strong: { ios: { minimum_os_source: ▶claimed, maximum_risk: 3 } }",
+            "`minimum_os_source` has no effect without `minimum_os`"),
+        BrokenFile(
             attested: "a policy that does not exist", "require: request-proof",
             "require: request-proof\n    policy: ▶strong", "there is no policy `strong`"),
         BrokenFile(

@@ -37,7 +37,8 @@ package enum ExportSample {
                     phone: Fixture.phone(1), attestedAt: 8, isCertificateKeyAttested: false, isKeyListed: true),
                 receipt: ExportedReceipt(
                     content: [0, 127, 255], riskMetric: 12,
-                    refresh: ReceiptRefresh(createdAt: 9, nextAt: 10, askedAt: 11, outcome: .unchanged, failures: 2))))
+                    refresh: ReceiptRefresh(createdAt: 9, nextAt: 10, askedAt: 11, outcome: .unchanged, failures: 2)),
+                signals: Signals(content: Array(#"{"a":["b"]}"#.utf8), claimedAt: 15)))
     }()
 
     package static let barred = BarredKey(key: Fixture.hardwareKey(9), kind: .hardware, barredAt: 14)

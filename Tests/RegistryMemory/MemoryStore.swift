@@ -154,7 +154,7 @@ package final class MemoryContent {
                     riskMetric: device.receipt?.riskMetric, systemVersion: $0.systemVersion, app: $0.app, tag: $0.tag,
                     phone: $0.phone, attestedAt: $0.attestedAt, isCertificateKeyAttested: $0.isCertificateKeyAttested,
                     isKeyListed: $0.isKeyListed)
-            }, refresh: device.receipt?.refresh)
+            }, refresh: device.receipt?.refresh, signals: device.signals)
     }
 
     // MARK: - Writes
@@ -201,6 +201,7 @@ package final class MemoryContent {
             self[id].attestation?.attestedAt = time
             if case .attestation(let version) = evidence { self[id].attestation?.systemVersion = version }
         case .keepApp(let app, let id): self[id].attestation?.app = app
+        case .keepSignals(let signals, let id): self[id].signals = signals
         case .markListed(let id, let isListed): self[id].attestation?.isKeyListed = isListed
         case .keepReceipt(let id, let content, let riskMetric, let refresh):
             guard let known = self[id].receipt else { return }

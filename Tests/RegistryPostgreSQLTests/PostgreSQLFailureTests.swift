@@ -211,7 +211,7 @@ struct PostgreSQLFailureTests {
         // As the first version left them.
         _ = try place.execute(
             """
-            DROP TABLE device_seen; DROP INDEX issued_certificate_binding; DROP INDEX device_development;
+            DROP TABLE device_seen; DROP TABLE signals; DROP INDEX issued_certificate_binding; DROP INDEX device_development;
             DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
             ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
             ALTER TABLE attestation DROP COLUMN os_version; ALTER TABLE attestation DROP COLUMN security_level;
@@ -232,12 +232,13 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "9")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "10")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(bundle_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM attested_serial").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM barred_key").text(0, 0) == "0")
+        #expect(try place.execute("SELECT count(claims) FROM signals").text(0, 0) == "0")
         #expect(try place.execute("SELECT epoch_number + is_journaled FROM store").text(0, 0) == "0")
     }
 

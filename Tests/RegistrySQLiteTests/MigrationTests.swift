@@ -185,6 +185,24 @@ struct MigrationTests {
         #expect(other.attestedAt == nil && other.keyProtection == nil && other.admission == .operator)
     }
 
+    @Test("a file of the thirteenth version has no signals, and takes some")
+    func thirteenth() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v13")
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        let device = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
+        #expect(device.signals == nil && Posture(device).claims == Claims())
+        let signals = Signals(content: Array(#"{"isDeviceSecure":true}"#.utf8), claimedAt: 9)
+        let request = Reattestation(
+            device: device.device.id, nonce: Fixture.nonce(1), epoch: store.identity.epoch, phone: nil, evidence: nil,
+            app: ShownApp(), signals: signals)
+        _ = try store.perform(.reattest(request), at: 1_500).get()
+        #expect(try store.show(.hardwareKey(Fixture.hardwareKey(1))).signals == signals)
+        #expect(try store.find(Fixture.bindingKey(1))?.posture.claims.isDeviceSecure == true)
+    }
+
     @Test("a file is migrated once and then opens unchanged")
     func twice() throws {
         _ = try writeFirst()

@@ -25,16 +25,20 @@ struct PostureFactsTests {
         posture.integrityAt = 2
         posture.attestedAt = 3
         posture.boundAt = 4
+        posture.claims = Claims(system: SystemVersion("15"), isDeviceSecure: true)
         let values: [PostureValue] = [
             .text("android"), .text("simulator"), .text("16.0"), .text("2026-01"), .text("2026-01-05"), .text("5"),
             .text("7"), .text("app-store"), .text("strongbox"), .flag(false), .text("self-signed"), .flag(true),
             .number(2), .texts(["MEETS_DEVICE_INTEGRITY"]), .time(2), .time(1), .time(3), .time(4), .text("approval"),
+            .text("15.0"), .flag(true),
         ]
         #expect(posture.facts.map(\.name) == PostureFactName.allCases)
         #expect(posture.facts.map(\.value) == values)
         let own: [PostureFactName] = [.enrolledAt, .attestedAt, .boundAt, .admission]
         #expect(posture.facts.filter { $0.source == .registry }.map(\.name) == own)
-        #expect(posture.facts.filter { $0.source == .attested }.count == values.count - own.count)
+        #expect(posture.facts.filter { $0.source == .attested }.count == values.count - own.count - 2)
+        let claimed: [PostureFactName] = [.claimedSystem, .claimedDeviceSecure]
+        #expect(posture.facts.filter { $0.source == .claimed }.map(\.name) == claimed)
     }
 
     @Test("a category of Apple has its name in conf files, and an unknown one its number")

@@ -38,7 +38,7 @@ struct PostureTests {
 
     @Test("a posture takes no more memory than is said")
     func size() {
-        #expect(MemoryLayout<Posture>.stride <= 160)
+        #expect(MemoryLayout<Posture>.stride <= 168)
         #expect(_isPOD(Posture.self))
     }
 }

@@ -3,7 +3,7 @@ internal import Registry
 internal import Vocabulary
 
 /// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`,
-/// `os_version`, `phone` and `posture`.
+/// `os_version`, `phone`, `posture` and `signals`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -38,9 +38,11 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let phone: PhoneDocument?
     /// What policies see of the device. Absent in pages, and from earlier gateways.
     public let posture: PostureDocument?
+    /// What its app says of the phone. Null if it says nothing. Absent in pages, and from earlier gateways.
+    public let signals: SignalsDocument?
 
     private enum CodingKeys: String, CodingKey {
-        case device, platform, environment, state, counter, subject, bindings, receipt, phone, posture
+        case device, platform, environment, state, counter, subject, bindings, receipt, phone, posture, signals
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
@@ -53,8 +55,10 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
 
     init(
         _ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil,
-        systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil, posture: PostureDocument? = nil
+        systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil, posture: PostureDocument? = nil,
+        signals: SignalsDocument? = nil
     ) {
+        self.signals = signals
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
         appID = device.identity.app.description
@@ -81,7 +85,8 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) },
             systemVersion: details.attestation?.systemVersion,
             phone: details.attestation.flatMap { PhoneDocument($0) },
-            posture: PostureDocument(Posture(details, binding: details.bindings.last { $0.isActive }?.key)))
+            posture: PostureDocument(Posture(details, binding: details.bindings.last { $0.isActive }?.key)),
+            signals: details.signals.map(SignalsDocument.init))
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -105,6 +110,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             try members.encode(receipt, forKey: .receipt)
             try members.encode(systemVersion, forKey: .systemVersion)
             try members.encode(phone, forKey: .phone)
+            try members.encode(signals, forKey: .signals)
         }
         try members.encodeIfPresent(posture, forKey: .posture)
     }

@@ -21,43 +21,18 @@ public struct PostureDocument: Codable, Equatable, Sendable {
         var facts: [PostureFactName: PostureValue] = [:]
         for name in members.allKeys {
             guard let fact = PostureFactName(rawValue: name.stringValue) else { continue }
-            facts[fact] =
-                if let flag = try? members.decode(Bool.self, forKey: name) {
-                    .flag(flag)
-                } else if let number = try? members.decode(Int64.self, forKey: name) {
-                    .number(number)
-                } else if let texts = try? members.decode([String].self, forKey: name) {
-                    .texts(texts)
-                } else {
-                    .text(try members.decode(String.self, forKey: name))
-                }
+            facts[fact] = try members.decode(PostureValue.self, forKey: name)
         }
         self.facts = facts
     }
 
     public func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: Name.self)
-        for (fact, value) in facts {
-            let name = Name(stringValue: fact.rawValue)
-            switch value {
-            case .text(let text): try members.encode(text, forKey: name)
-            case .number(let number), .time(let number): try members.encode(number, forKey: name)
-            case .flag(let flag): try members.encode(flag, forKey: name)
-            case .texts(let texts): try members.encode(texts, forKey: name)
-            }
-        }
+        for (fact, value) in facts { try members.encode(value, forKey: Name(stringValue: fact.rawValue)) }
     }
 
     /// Returns a fact for people. Nil if it is unknown.
-    public func text(of name: PostureFactName) -> String? {
-        switch facts[name] {
-        case .text(let text): text
-        case .number(let number), .time(let number): "\(number)"
-        case .flag(let flag): flag ? "yes" : "no"
-        case .texts(let texts): texts.joined(separator: ", ")
-        case nil: nil
-        }
-    }
+    public func text(of name: PostureFactName) -> String? { facts[name]?.text }
 
     private struct Name: CodingKey {
         let stringValue: String
@@ -65,5 +40,60 @@ public struct PostureDocument: Codable, Equatable, Sendable {
 
         init(stringValue: String) { self.stringValue = stringValue }
         init?(intValue: Int) { nil }
+    }
+}
+
+/// What an app says of its phone: nothing proves it.
+public struct SignalsDocument: Codable, Equatable, Sendable {
+    /// The time at which the app said it, in RFC 3339, UTC.
+    public let claimedAt: String
+    /// The values, each by the names that lead to it with full stops between them.
+    public let claims: [String: PostureValue]
+
+    private enum CodingKeys: String, CodingKey {
+        case claims
+        case claimedAt = "claimed_at"
+    }
+
+    init(_ signals: Signals) {
+        claimedAt = InternetTime.text(of: signals.claimedAt)
+        claims = Dictionary(signals.values.map { ($0.name, $0.value) }) { first, _ in first }
+    }
+}
+
+/// A fact as a value of JSON.
+extension PostureValue: Codable {
+    public init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        self =
+            if let flag = try? value.decode(Bool.self) {
+                .flag(flag)
+            } else if let number = try? value.decode(Int64.self) {
+                .number(number)
+            } else if let texts = try? value.decode([String].self) {
+                .texts(texts)
+            } else {
+                .text(try value.decode(String.self))
+            }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var value = encoder.singleValueContainer()
+        switch self {
+        case .text(let text): try value.encode(text)
+        case .number(let number), .time(let number): try value.encode(number)
+        case .flag(let flag): try value.encode(flag)
+        case .texts(let texts): try value.encode(texts)
+        }
+    }
+
+    /// The value for people.
+    public var text: String {
+        switch self {
+        case .text(let text): text
+        case .number(let number), .time(let number): "\(number)"
+        case .flag(let flag): flag ? "yes" : "no"
+        case .texts(let texts): texts.joined(separator: ", ")
+        }
     }
 }

@@ -39,6 +39,8 @@ public struct DeviceTokenSubject: Sendable {
     public let thumbprint: [UInt8]
     /// The highest counter of the device.
     public let counter: UInt32
+    /// What the app says of its phone.
+    public let signals: Signals?
 
     /// - Parameters:
     ///   - details: The device.
@@ -47,10 +49,13 @@ public struct DeviceTokenSubject: Sendable {
     public init(_ details: DeviceDetails, key: KeyID, thumbprint: [UInt8]) {
         self.init(
             app: details.device.identity.app, posture: Posture(details, binding: key), key: key,
-            thumbprint: thumbprint, counter: details.device.highestCounter)
+            thumbprint: thumbprint, counter: details.device.highestCounter, signals: details.signals)
     }
 
-    init(app: AppID, posture: Posture, key: KeyID, thumbprint: [UInt8], counter: UInt32) {
+    init(
+        app: AppID, posture: Posture, key: KeyID, thumbprint: [UInt8], counter: UInt32, signals: Signals? = nil
+    ) {
+        self.signals = signals
         self.app = app
         self.posture = posture
         self.key = key
@@ -141,7 +146,13 @@ extension Posture {
                 assertion.member("riskMetric", risk.map { "\($0)" } ?? "unavailable")
             }
         }
-        health.object("deviceAttributes", keepsEmpty: true) { $0.member("systemVersion", system?.description) }
+        health.object("deviceAttributes", keepsEmpty: true) { attributes in
+            // An attested version takes the place of the one that the app says.
+            attributes.member("systemVersion", system?.description)
+            if let signals = subject.signals {
+                attributes.members(of: signals, except: system == nil ? nil : "systemVersion")
+            }
+        }
     }
 
     private func writeKeyAttestation(to attestation: inout JSONWriter, _ subject: DeviceTokenSubject, _ level: Int) {

@@ -71,7 +71,7 @@ final class DeviceEndpoints {
         let nonce: SingleUse
         let proof: EndpointEnforcement.Proof
         do throws(EnrolmentFault) {
-            posture = try PostureRequest(request.content)
+            posture = try PostureRequest(request.content, now: WallClock.seconds)
             nonce = try rules.nonces.singleUse(of: posture.nonce, now: WallClock.seconds)
             proof = try prove(request, by: caller, reply)
         } catch {

@@ -148,7 +148,8 @@ extension EnrolmentRules {
                 request, of: details, android.status(in: status, now: now), now: now)
         }
         return Reattestation(
-            device: device.id, nonce: nonce, epoch: nonces.epoch, phone: phone, evidence: evidence, app: proof)
+            device: device.id, nonce: nonce, epoch: nonces.epoch, phone: phone, evidence: evidence, app: proof,
+            signals: request.signals)
     }
 }
 

@@ -1,4 +1,5 @@
 internal import Encoding
+internal import Registry
 
 /// The parsed content of `POST /attestation`. Nothing was verified.
 struct PostureRequest: Equatable {
@@ -8,17 +9,33 @@ struct PostureRequest: Equatable {
     let chain: [[UInt8]]?
     /// The token of Google Play as received. Only from Android phones.
     let playIntegrityToken: [UInt8]?
+    /// What the app says of its phone.
+    let signals: Signals?
 
     /// Parses the content.
     ///
-    /// - Parameter content: JSON with unique members: `nonce`, and optionally `key_attestation` and
-    ///   `play_integrity_token`.
-    init(_ content: [UInt8]) throws(EnrolmentFault) {
+    /// - Parameters:
+    ///   - content: JSON with unique members: `nonce`, and optionally `key_attestation`, `play_integrity_token` and
+    ///     `signals`.
+    ///   - now: The time in seconds since 1970.
+    init(_ content: [UInt8], now: Int64) throws(EnrolmentFault) {
         let body = try JSONObject(content: content)
-        guard body.hasOnly([.nonce, .keyAttestation, .playIntegrityToken]) else { throw .memberUnknown }
+        guard body.hasOnly([.nonce, .keyAttestation, .playIntegrityToken, .signals]) else { throw .memberUnknown }
         nonce = try body.nonce()
         chain = body[RequestMember.keyAttestation.rawValue] == nil ? nil : try body.certificates(.keyAttestation)
         playIntegrityToken = try body.playIntegrityToken()
+        signals = try body.signals(now: now)
+    }
+}
+
+extension JSONObject {
+    /// Returns the signals of a request, if there are any.
+    fileprivate func signals(now: Int64) throws(EnrolmentFault) -> Signals? {
+        guard let value = self[RequestMember.signals.rawValue] else { return nil }
+        guard let object = value.object, let signals = Signals(object, claimedAt: now) else {
+            throw .valueFormat(.signals)
+        }
+        return signals
     }
 }
 

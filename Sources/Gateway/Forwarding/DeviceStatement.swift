@@ -81,7 +81,8 @@ extension PostureFactName {
         case .platform, .environment, .keyProtection, .boot, .admission, .playIntegrity: true
         // An unknown category of distribution is a number.
         case .osVersion, .patchLevel, .vendorPatchLevel, .bootPatchLevel, .appVersion, .distribution,
-            .certificateKeyAttested, .bootloaderLocked, .risk, .playIntegrityAt, .enrolledAt, .attestedAt, .boundAt:
+            .certificateKeyAttested, .bootloaderLocked, .risk, .playIntegrityAt, .enrolledAt, .attestedAt, .boundAt,
+            .claimedSystem, .claimedDeviceSecure:
             false
         }
     }

@@ -53,6 +53,10 @@ public struct AppleConditionsConfiguration: Equatable, ConfigurationSection {
     @Setting(key: "minimum_os", SystemVersion.kind, "The lowest system version.")
     public var minimumSystem: SystemVersion?
     @Setting(
+        key: "minimum_os_source", .choice, default: "attested",
+        "Whether `minimum_os` accepts what the app says where no version is attested, as before iOS 17.")
+    public var minimumSystemSource: SystemSource
+    @Setting(
         key: "minimum_app_version", AppleAppVersion.kind, "The lowest CFBundleVersion of the app.")
     public var minimumAppVersion: String?
     @Setting(
@@ -65,7 +69,18 @@ public struct AppleConditionsConfiguration: Equatable, ConfigurationSection {
 
     static let section = Section("policies.ios", of: Self.self)
 
-    func check(_ item: Item, _ reading: Reading) -> Bool { Conditions.check(item, reading) }
+    public enum SystemSource: String, CaseIterable, Sendable {
+        case attested
+        case claimed
+    }
+
+    func check(_ item: Item, _ reading: Reading) -> Bool {
+        guard _minimumSystemSource.isWritten, !_minimumSystem.isWritten else { return Conditions.check(item, reading) }
+        reading.refuse(
+            _minimumSystemSource.place, "`minimum_os_source` has no effect without `minimum_os`",
+            expected: "`minimum_os`, or no `minimum_os_source`")
+        return false
+    }
 }
 
 /// Conditions on Android devices.
@@ -94,6 +109,8 @@ public struct AndroidConditionsConfiguration: Equatable, ConfigurationSection {
         .wholeSeconds(.seconds(60) ... .seconds(86_400 * 3_650)), unit: "since the app asked Google Play",
         "The maximum age of that verdict.")
     public var playIntegrityAge: Duration?
+    @Setting(.choice, "Whether the app must say that the phone has a screen lock, which nothing proves.")
+    public var deviceSecure: ClaimedLock?
 
     static let section = Section("policies.android", of: Self.self)
 
@@ -103,6 +120,10 @@ public struct AndroidConditionsConfiguration: Equatable, ConfigurationSection {
 
     public enum VerifiedBoot: String, CaseIterable, Sendable {
         case verified
+    }
+
+    public enum ClaimedLock: String, CaseIterable, Sendable {
+        case claimed
     }
 
     public enum LockedBootloader: String, CaseIterable, Sendable {

@@ -39,7 +39,10 @@ struct PolicyBlueprint: Sendable {
     private static func apple(_ policy: PolicyConfiguration) -> [Condition] {
         var conditions: [Condition] = []
         if let ios = policy.ios {
-            if let version = ios.minimumSystem { conditions.append(.minimumSystem(version)) }
+            if let version = ios.minimumSystem {
+                conditions.append(
+                    ios.minimumSystemSource == .claimed ? .minimumClaimedSystem(version) : .minimumSystem(version))
+            }
             if let version = ios.minimumAppVersion.flatMap({ AppVersion(bundleVersion: $0) }) {
                 conditions.append(.minimumApp(version))
             }
@@ -78,6 +81,7 @@ struct PolicyBlueprint: Sendable {
                 conditions.append(.integrity(IntegrityLevels(verdicts: [verdict.rawValue])))
             }
             if let age = android.playIntegrityAge { conditions.append(.integrityWithin(age.components.seconds)) }
+            if android.deviceSecure != nil { conditions.append(.claimedDeviceSecure) }
         }
         return conditions + common(policy)
     }

@@ -122,10 +122,11 @@ public struct PolicyExplanation: Sendable {
     private static func findings(_ policy: DevicePolicy, _ posture: Posture, at now: Int64) -> [Finding] {
         let facts = posture.facts
         return policy.conditions(for: posture.platform).map { condition in
-            let fact = facts.first { $0.name == condition.fact }
+            let fact =
+                facts.first { $0.name == condition.fact } ?? facts.first { $0.name == condition.substitute }
             return Finding(
                 condition: condition, verdict: condition.verdict(on: posture, at: now), fact: fact,
-                age: fact == nil ? nil : since(condition.fact, posture).map { now - $0 })
+                age: fact.flatMap { since($0.name, posture) }.map { now - $0 })
         }
     }
 
@@ -138,6 +139,7 @@ public struct PolicyExplanation: Sendable {
         case .playIntegrity, .playIntegrityAt: posture.integrityAt
         case .admission: posture.enrolledAt
         case .certificateKeyAttested: posture.boundAt ?? posture.attestedAt
+        case .claimedSystem, .claimedDeviceSecure: nil
         default: posture.attestedAt
         }
     }

@@ -4,6 +4,8 @@ public import Vocabulary
 /// A condition of a policy on one fact of a device. A fact that is not known fails it.
 public enum Condition: Equatable, Sendable {
     case minimumSystem(SystemVersion)
+    /// The version that is attested, or else what the app says.
+    case minimumClaimedSystem(SystemVersion)
     case minimumApp(AppVersion)
     case maximumRisk(UInt32)
     /// One of Apple's categories, by their numbers: at most 63.
@@ -25,6 +27,8 @@ public enum Condition: Equatable, Sendable {
     /// The age of the newest attestation, in seconds.
     case attestedWithin(Int64)
     case admission([AdmissionKind])
+    /// That the phone has a screen lock, as the app says.
+    case claimedDeviceSecure
 
     /// The verdict of a condition.
     public enum Verdict: String, Sendable {
@@ -47,6 +51,7 @@ public enum Condition: Equatable, Sendable {
     public func verdict(on posture: Posture, at now: Int64) -> Verdict {
         switch self {
         case .minimumSystem(let least): Self.verdict(posture.system) { $0 >= least }
+        case .minimumClaimedSystem(let least): Self.verdict(posture.system ?? posture.claims.system) { $0 >= least }
         case .minimumApp(let least): Self.verdict(posture.app) { $0 >= least }
         case .maximumRisk(let most): Self.verdict(posture.risk) { $0 <= most }
         case .distribution(let admitted): Self.verdict(posture.distribution) { $0 < 64 && admitted >> $0 & 1 == 1 }
@@ -61,6 +66,7 @@ public enum Condition: Equatable, Sendable {
         case .integrityWithin(let age): Self.verdict(posture.integrityAt) { now - $0 <= age }
         case .attestedWithin(let age): Self.verdict(posture.attestedAt) { now - $0 <= age }
         case .admission(let kinds): kinds.contains(posture.admission) ? .met : .failed
+        case .claimedDeviceSecure: Self.verdict(posture.claims.isDeviceSecure) { $0 }
         }
     }
 
@@ -86,7 +92,7 @@ public enum Condition: Equatable, Sendable {
     /// What a device lacks that does not meet the condition.
     public var violation: Violation {
         switch self {
-        case .minimumSystem: .systemOutdated
+        case .minimumSystem, .minimumClaimedSystem: .systemOutdated
         case .minimumApp: .appOutdated
         case .maximumRisk: .riskTooHigh
         case .distribution: .distributionRefused
@@ -99,13 +105,14 @@ public enum Condition: Equatable, Sendable {
         case .integrityWithin: .integrityTooOld
         case .attestedWithin: .attestationTooOld
         case .admission: .admissionLow
+        case .claimedDeviceSecure: .screenLockMissing
         }
     }
 
     /// The key of the conf file.
     public var key: String {
         switch self {
-        case .minimumSystem: "minimum_os"
+        case .minimumSystem, .minimumClaimedSystem: "minimum_os"
         case .minimumApp: "minimum_app_version"
         case .maximumRisk: "maximum_risk"
         case .distribution: "distribution"
@@ -120,6 +127,7 @@ public enum Condition: Equatable, Sendable {
         case .integrityWithin: "play_integrity_age"
         case .attestedWithin: "attested_within"
         case .admission: "admission"
+        case .claimedDeviceSecure: "device_secure"
         }
     }
 }

@@ -5,7 +5,7 @@ extension Condition {
     /// The fact that it is about.
     public var fact: PostureFactName {
         switch self {
-        case .minimumSystem: .osVersion
+        case .minimumSystem, .minimumClaimedSystem: .osVersion
         case .minimumApp: .appVersion
         case .maximumRisk: .risk
         case .distribution: .distribution
@@ -20,13 +20,19 @@ extension Condition {
         case .integrityWithin: .playIntegrityAt
         case .attestedWithin: .attestedAt
         case .admission: .admission
+        case .claimedDeviceSecure: .claimedDeviceSecure
         }
+    }
+
+    /// The fact that takes its place while that is not known.
+    public var substitute: PostureFactName? {
+        if case .minimumClaimedSystem = self { .claimedSystem } else { nil }
     }
 
     /// What the fact must be.
     public var requirement: String {
         switch self {
-        case .minimumSystem(let version): "\(version) or later"
+        case .minimumSystem(let version), .minimumClaimedSystem(let version): "\(version) or later"
         case .minimumApp(let version): "\(version) or later"
         case .maximumRisk(let risk): "at most \(risk)"
         case .distribution(let admitted): Self.names(ofDistributions: admitted)
@@ -40,6 +46,7 @@ extension Condition {
         case .integrity(let level): level.names.joined(separator: ", ")
         case .integrityWithin(let age), .attestedWithin(let age): "within \(Self.duration(age))"
         case .admission(let kinds): kinds.map(\.rawValue).joined(separator: " or ")
+        case .claimedDeviceSecure: "yes"
         }
     }
 

@@ -44,6 +44,8 @@ extension Posture {
         integrityAt = try reader.time(.playIntegrityAt)
         attestedAt = try reader.time(.attestedAt)
         boundAt = try reader.time(.boundAt)
+        claims.system = try reader.parsed(.claimedSystem) { SystemVersion($0) }
+        claims.isDeviceSecure = try reader.flag(.claimedDeviceSecure)
         try reader.finish()
     }
 

@@ -116,6 +116,12 @@ extension ExportLineWriter {
             }
         }
         if let receipt = device.receipt { object("receipt") { $0.write(receipt) } }
+        if let signals = device.signals {
+            object("signals") {
+                $0.integer("claimed_at", signals.claimedAt)
+                $0.bytes("content", signals.content)
+            }
+        }
     }
 
     private mutating func write(_ phone: AttestedPhone) {

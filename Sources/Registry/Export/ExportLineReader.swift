@@ -238,7 +238,11 @@ extension ExportLineReader {
                         .map { $0 == 1 },
                     isKeyListed: try line.integerIfThere("key_listed", 1...1) != nil)
             },
-            receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
+            receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() },
+            signals: try object("signals") { line throws(ExportFault) in
+                let time = try line.integer("claimed_at")
+                return try line.bytes("content") { Signals(content: $0, claimedAt: time) }
+            })
         if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }
         return device
     }

@@ -71,12 +71,16 @@ public struct ExportedDevice: Equatable, Sendable {
     /// The attestation. Nil if an operator registered the device.
     public var attestation: ExportedAttestation?
     public var receipt: ExportedReceipt?
+    /// What the app has said last of its phone.
+    public var signals: Signals?
 
     package init(
         identity: DeviceIdentity, registeredAt: Int64, activatedAt: Int64? = nil, approvedAt: Int64? = nil,
         revokedAt: Int64? = nil, subject: Fingerprint? = nil, shown: ShownExtensions, window: CounterWindow,
-        bindings: [ExportedBinding], attestation: ExportedAttestation? = nil, receipt: ExportedReceipt? = nil
+        bindings: [ExportedBinding], attestation: ExportedAttestation? = nil, receipt: ExportedReceipt? = nil,
+        signals: Signals? = nil
     ) {
+        self.signals = signals
         self.identity = identity
         self.registeredAt = registeredAt
         self.activatedAt = activatedAt
@@ -92,7 +96,8 @@ public struct ExportedDevice: Equatable, Sendable {
 
     /// The approximate size of the line in characters.
     package var weight: Int {
-        1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) + 60 * (attestation?.phone?.serials.count ?? 0)
+        1_024 + 200 * bindings.count + 2 * (receipt?.content.count ?? 0) + 2 * (signals?.content.count ?? 0)
+            + 60 * (attestation?.phone?.serials.count ?? 0)
     }
 }
 

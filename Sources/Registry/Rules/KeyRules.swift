@@ -88,6 +88,7 @@ enum KeyRules {
             if let phone = request.phone { writes.append(.keepPhone(phone, of: id)) }
             if let evidence = request.evidence { writes.append(.keepEvidence(evidence, of: id, at: time)) }
             if !request.app.isEmpty { writes.append(.keepApp(request.app, of: id)) }
+            if let signals = request.signals { writes.append(.keepSignals(signals, of: id)) }
             return StoreDecision(writes, reading: [.id(id)]) { .reattestation(.renewed($0[0])) }
         }
     }

@@ -275,6 +275,8 @@ package enum StoreWrite {
     case keepEvidence(Reattestation.Evidence, of: DeviceID, at: Int64)
     /// Replace what a device on Apple's systems has shown of its app.
     case keepApp(ShownApp, of: DeviceID)
+    /// Replace what an app says of its phone.
+    case keepSignals(Signals, of: DeviceID)
     /// Mark that a device's keys rest on a listed certificate, or no longer.
     case markListed(DeviceID, Bool)
     /// Replace the state of a receipt, and its content if there is a newer one.

@@ -220,6 +220,7 @@ extension SQLReader {
             """,
             "SELECT \(SQLColumns.receipt) FROM receipt WHERE device = \(number)",
             "SELECT \(SQLColumns.serial) FROM attested_serial WHERE device = \(number)",
+            "SELECT claimed_at, claims FROM signals WHERE device = \(number)",
         ].map { SQLStatement($0, [argument]) }
     }
 
@@ -245,7 +246,7 @@ extension SQLReader {
             attestation: try answers[2].first.flatMap {
                 try $0.attestationRecord(0, serials, receipt: $0.optionalBytes(20))
             },
-            refresh: try answers[3].first?.receiptRefresh())
+            refresh: try answers[3].first?.receiptRefresh(), signals: try answers[5].first?.signals())
     }
 
     /// Returns the details of devices that exist.

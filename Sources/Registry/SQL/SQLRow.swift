@@ -131,17 +131,20 @@ package enum SQLColumns {
         attested_at, certificate_key_attested, key_listed
         """
     /// The columns of a device for workers, after those of `device`: without a receipt, which is long.
-    package static let posture = "\(attested), risk_metric"
+    package static let posture = "\(attested), risk_metric, claimed_os_version, claimed_device_secure"
     package static let postureTables = """
         LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
+        LEFT JOIN signals ON signals.device = device.id
         """
     /// The number of columns of `device` and `posture`.
-    package static let postureEnd = 33
+    package static let postureEnd = 35
+    /// The columns of `signals` with those that repeat what policies use.
+    package static let signals = "device, claimed_at, claimed_os_version, claimed_device_secure, claims"
     package static let serial = "device, serial"
     static let receipt = "created_at, next_at, asked_at, outcome, failures"
     /// Columns of a device for an export, after those of `device`.
     package static let exported = """
-        \(posture), bits, content, created_at, next_at, asked_at, outcome, failures
+        \(posture), bits, content, created_at, next_at, asked_at, outcome, failures, claimed_at, claims
         """
     package static let exportedTables = "\(deviceTables) \(postureTables)"
 }
@@ -243,9 +246,25 @@ extension SQLRow {
     /// Reads the columns `device` and `posture`.
     package func posture(boundAt: Int64? = nil) throws -> (posture: Posture, isKeyListed: Bool) {
         let attestation = try attestationRecord(13)
+        let claims = Claims(
+            system: try systemVersion(SQLColumns.postureEnd - 2),
+            isDeviceSecure: try optionalInteger(SQLColumns.postureEnd - 1).map { $0 != 0 })
         return (
-            Posture(try device(highest: nil), attestation, boundAt: boundAt), attestation?.isKeyListed ?? false
+            Posture(try device(highest: nil), attestation, claims: claims, boundAt: boundAt),
+            attestation?.isKeyListed ?? false
         )
+    }
+
+    /// Reads the columns `claimed_at` and `claims`.
+    ///
+    /// - Parameter first: The number of the first column.
+    /// - Returns: nil if the columns are NULL.
+    func signals(_ first: Int = 0) throws -> Signals? {
+        guard let content = try optionalBytes(first + 1) else { return nil }
+        guard let signals = Signals(content: content, claimedAt: try integer(first)) else {
+            throw UnreadableRow(table: "signals")
+        }
+        return signals
     }
 
     /// Reads the columns `receipt`.
@@ -287,7 +306,8 @@ extension SQLRow {
             identity: device.identity, registeredAt: device.registeredAt, activatedAt: try optionalInteger(9),
             approvedAt: device.approvedAt, revokedAt: device.revokedAt, subject: device.subject, shown: device.shown,
             window: try window ?? self.window(8, end), bindings: bindings,
-            attestation: attestation.map { ExportedAttestation($0) }, receipt: receipt)
+            attestation: attestation.map { ExportedAttestation($0) }, receipt: receipt,
+            signals: try signals(end + 7))
     }
 
     /// Reads a row of a section after the devices.

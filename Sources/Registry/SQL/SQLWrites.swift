@@ -128,6 +128,16 @@ package enum SQLWrites {
                     "UPDATE attestation SET bundle_version = $1, validation_category = $2 WHERE device = $3",
                     values(of: app) + [.device(device)])
             ]
+        case .keepSignals(let signals, let device):
+            [
+                SQLStatement(
+                    """
+                    INSERT INTO signals (\(SQLColumns.signals)) VALUES ($1, $2, $3, $4, $5)
+                    ON CONFLICT (device) DO UPDATE SET claimed_at = excluded.claimed_at,
+                        claimed_os_version = excluded.claimed_os_version,
+                        claimed_device_secure = excluded.claimed_device_secure, claims = excluded.claims
+                    """, [.device(device)] + values(of: signals))
+            ]
         case .markListed(let device, let isListed):
             [
                 SQLStatement(
@@ -209,6 +219,15 @@ package enum SQLWrites {
     /// Returns the values of the columns for an app on Apple's systems.
     private static func values(of app: ShownApp) -> [SQLValue] {
         [.text(app.version?.description), .integer(app.distribution.map(Int64.init))]
+    }
+
+    /// Returns the values of the columns of `signals` after the device.
+    private static func values(of signals: Signals) -> [SQLValue] {
+        let claims = signals.claims
+        return [
+            .integer(signals.claimedAt), .text(claims.system?.description),
+            .integer(claims.isDeviceSecure.map { $0 ? 1 : 0 }), .bytes(signals.content),
+        ]
     }
 
     private static func keeping(
@@ -305,6 +324,9 @@ package enum SQLWrites {
                     "device, risk_metric, created_at, next_at, asked_at, outcome, failures, content", id,
                     [key, .integer(receipt.riskMetric.map(Int64.init))] + values(of: receipt.refresh)
                         + [.bytes(receipt.content)]))
+        }
+        if let signals = device.signals {
+            statements.append(insertion("signals", SQLColumns.signals, id, [key] + values(of: signals)))
         }
         return statements
     }

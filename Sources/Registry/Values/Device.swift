@@ -171,8 +171,14 @@ public struct DeviceDetails: Equatable, Sendable {
     public let attestation: AttestationRecord?
     /// The state of the receipt refresh. Nil if the device was registered without a receipt.
     public package(set) var refresh: ReceiptRefresh?
+    /// What the app has said last of its phone. Nil if it never did.
+    public package(set) var signals: Signals?
 
-    package init(device: Device, bindings: [Binding], attestation: AttestationRecord?, refresh: ReceiptRefresh? = nil) {
+    package init(
+        device: Device, bindings: [Binding], attestation: AttestationRecord?, refresh: ReceiptRefresh? = nil,
+        signals: Signals? = nil
+    ) {
+        self.signals = signals
         self.device = device
         self.bindings = bindings
         self.attestation = attestation

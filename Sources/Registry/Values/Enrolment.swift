@@ -241,6 +241,8 @@ public struct Reattestation: Sendable {
     public let evidence: Evidence?
     /// What the assertion shows of an app on Apple's systems.
     public let app: ShownApp
+    /// What the app says of its phone. It replaces what is stored. Nil if it says nothing.
+    public let signals: Signals?
 
     public enum Evidence: Equatable, Sendable {
         /// An assertion, which states no system version.
@@ -249,8 +251,10 @@ public struct Reattestation: Sendable {
     }
 
     public init(
-        device: DeviceID, nonce: SingleUse, epoch: RandomID, phone: AttestedPhone?, evidence: Evidence?, app: ShownApp
+        device: DeviceID, nonce: SingleUse, epoch: RandomID, phone: AttestedPhone?, evidence: Evidence?, app: ShownApp,
+        signals: Signals? = nil
     ) {
+        self.signals = signals
         self.device = device
         self.nonce = nonce
         self.epoch = epoch

@@ -31,6 +31,9 @@ public struct Posture: Equatable, Sendable {
     /// The time of the app's request for `integrity`.
     public var integrityAt: Int64?
 
+    /// What the app says of its phone.
+    public var claims = Claims()
+
     // MARK: - Of the registry
 
     public var enrolledAt: Int64
@@ -59,16 +62,19 @@ extension Posture {
     /// - Parameter key: The mTLS key whose binding is meant. Nil for none.
     public init(_ details: DeviceDetails, binding key: KeyID? = nil) {
         self.init(
-            details.device, details.attestation,
+            details.device, details.attestation, claims: details.signals?.claims ?? Claims(),
             boundAt: details.bindings.first { $0.key == key }?.createdAt)
     }
 
-    package init(_ device: Device, _ attestation: AttestationRecord?, boundAt: Int64? = nil) {
+    package init(
+        _ device: Device, _ attestation: AttestationRecord?, claims: Claims = Claims(), boundAt: Int64? = nil
+    ) {
         let (identity, phone) = (device.identity, attestation?.phone)
         self.init(
             platform: identity.platform, environment: identity.environment, enrolledAt: device.registeredAt,
             admission: AdmissionKind(device, isAttested: attestation != nil))
         self.boundAt = boundAt
+        self.claims = claims
         subject = device.subject
         guard let attestation else { return }
         system = attestation.systemVersion

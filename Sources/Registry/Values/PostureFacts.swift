@@ -38,6 +38,9 @@ public enum PostureFactName: String, CaseIterable, Sendable {
     case attestedAt = "attested_at"
     case boundAt = "bound_at"
     case admission
+    case claimedSystem = "claimed_os_version"
+    /// Whether the phone has a screen lock.
+    case claimedDeviceSecure = "claimed_device_secure"
 }
 
 public enum PostureValue: Equatable, Sendable {
@@ -84,6 +87,8 @@ extension Posture {
         add(.attestedAt, attestedAt.map { .time($0) }, .registry)
         add(.boundAt, boundAt.map { .time($0) }, .registry)
         add(.admission, .text(admission.rawValue), .registry)
+        add(.claimedSystem, claims.system.map { .text($0.description) }, .claimed)
+        add(.claimedDeviceSecure, claims.isDeviceSecure.map { .flag($0) }, .claimed)
         return facts
     }
 

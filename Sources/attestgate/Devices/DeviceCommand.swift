@@ -218,6 +218,10 @@ enum DeviceListing {
         if let version = device.systemVersion { rows.append(["system version", version]) }
         if let phone = device.phone { rows += Self.rows(of: phone) }
         if let posture = device.posture { rows += Self.rows(of: posture, isPhoneShown: device.phone != nil) }
+        if let signals = device.signals {
+            rows.append(["signals", "claimed by the app, not proven, \(signals.claimedAt)"])
+            rows += signals.claims.sorted { $0.key < $1.key }.map { ["claimed \($0.key)", $0.value.text] }
+        }
         if let subject = device.subject { rows.append(["subject", subject]) }
         if let receipt = device.receipt {
             rows.append(["risk metric", receipt.riskMetric.map { "\($0)" } ?? "unknown"])

@@ -17,7 +17,7 @@ IOS = {
 ANDROID = {
     "minimum_os": "15", "minimum_app_version": 7, "minimum_patch_level": "2026-01", "minimum_vendor_patch_level": "2026-01-05",
     "minimum_boot_patch_level": "2026-01-05", "key_protection": "strongbox", "certificate_key": "attested", "boot": "verified",
-    "bootloader": "locked", "play_integrity": "MEETS_DEVICE_INTEGRITY", "play_integrity_age": "3650d"}
+    "bootloader": "locked", "play_integrity": "MEETS_DEVICE_INTEGRITY", "play_integrity_age": "3650d", "device_secure": "claimed"}
 COMMON = {"attested_within": "3650d", "admission": ["token", "approval"]}
 GOOD = {
     "ios": {
@@ -30,7 +30,7 @@ GOOD = {
         "certificate_key_attested": True, "boot": "verified", "bootloader_locked": True,
         "play_integrity": ["MEETS_BASIC_INTEGRITY", "MEETS_DEVICE_INTEGRITY"], "play_integrity_at": "2026-02-01T00:00:00Z",
         "enrolled_at": "2026-01-01T00:00:00Z", "attested_at": "2026-02-01T00:00:00Z", "bound_at": "2026-03-01T00:00:00Z",
-        "admission": "approval"},
+        "admission": "approval", "claimed_device_secure": True},
 }
 # For each condition: its fact, one that does not meet it, and the violation.
 CASES = {
@@ -49,11 +49,12 @@ CASES = {
         "boot": ("boot", "self-signed", "boot_unverified"), "bootloader": ("bootloader_locked", False, "bootloader_unlocked"),
         "play_integrity": ("play_integrity", ["MEETS_BASIC_INTEGRITY"], "integrity_low"),
         "play_integrity_age": ("play_integrity_at", "1990-01-01T00:00:00Z", "integrity_too_old"),
+        "device_secure": ("claimed_device_secure", False, "screen_lock_missing"),
         "attested_within": ("attested_at", "1990-01-01T00:00:00Z", "attestation_too_old"),
         "admission": ("admission", "operator", "admission_low")},
 }
-# Of the registry itself; Apple or Google vouch for the others.
-OF_REGISTRY = {"attested_within", "admission"}
+# Apple or Google vouch for the others.
+SOURCES = {"attested_within": "registry", "admission": "registry", "device_secure": "claimed"}
 
 
 class Explaining:
@@ -122,8 +123,8 @@ def test_a_device_that_meets_all_conditions_is_allowed(explain, platform):
         fact = CASES[platform][row["condition"]][0]
         assert (row["fact"], row["verdict"], row["violation"]) == (fact, "met", None), row
         assert row["value"] == GOOD[platform][fact] and row["required"], row
-        assert row["source"] == ("registry" if row["condition"] in OF_REGISTRY else "attested"), row
-        assert row["age_seconds"] > 0, row
+        assert row["source"] == SOURCES.get(row["condition"], "attested"), row
+        assert row["source"] == "claimed" or row["age_seconds"] > 0, row
 
 
 @pytest.mark.parametrize("platform, condition", [

@@ -29,8 +29,8 @@ administration:
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
     "last_seen", "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version", "phone",
-    "posture"}
-DETAILS = ("bindings", "receipt", "os_version", "phone", "posture")
+    "posture", "signals"}
+DETAILS = ("bindings", "receipt", "os_version", "phone", "posture", "signals")
 SPKI_LENGTH = 91
 
 

@@ -36,6 +36,7 @@ struct ConditionTests {
         posture.integrity = [.basic, .device]
         posture.integrityAt = now - 86_400
         posture.attestedAt = now - 1_000
+        posture.claims = Claims(isDeviceSecure: true)
         return posture
     }
 
@@ -62,6 +63,7 @@ struct ConditionTests {
         Example(.integrityWithin(86_400), .met), Example(.integrityWithin(86_399), .failed),
         Example(.attestedWithin(1_000), .met), Example(.attestedWithin(999), .failed),
         Example(.admission([.approval, .token]), .met), Example(.admission([.open]), .failed),
+        Example(.minimumClaimedSystem(system("16.0")), .met), Example(.claimedDeviceSecure, .met),
     ]
 
     @Test("are met exactly up to their limits", arguments: examples)
@@ -101,6 +103,19 @@ struct ConditionTests {
         posture.app = AppVersion(bundleVersion: "10.0.1")
         #expect(Condition.minimumApp(app("9.9.9")).verdict(on: posture, at: 0) == .met)
         #expect(Condition.minimumApp(app("10.0.2")).verdict(on: posture, at: 0) == .failed)
+    }
+
+    @Test("believe an app about its system only where the policy does, and nothing is attested")
+    func claimed() {
+        var posture = Posture(platform: .iOS, enrolledAt: 0)
+        posture.claims = Claims(system: SystemVersion("17.4"), isDeviceSecure: false)
+        let believing = Condition.minimumClaimedSystem(system("17.4"))
+        let other = Condition.minimumSystem(system("17.4"))
+        #expect(believing.verdict(on: posture, at: 0) == .met)
+        #expect(other.verdict(on: posture, at: 0) == .unknown)
+        #expect(Condition.claimedDeviceSecure.verdict(on: posture, at: 0) == .failed)
+        posture.system = SystemVersion("17.3")
+        #expect(believing.verdict(on: posture, at: 0) == .failed)
     }
 
     @Test("admit the listed ways of installation alone")

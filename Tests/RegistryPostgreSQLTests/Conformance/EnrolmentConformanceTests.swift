@@ -98,11 +98,13 @@ struct EnrolmentConformanceTests {
             throw AskedStore.OtherReply()
         }
         func reattest(
-            _ nonce: Int, _ evidence: Reattestation.Evidence?, at time: Int64, epoch: RandomID? = nil
+            _ nonce: Int, _ evidence: Reattestation.Evidence?, at time: Int64, epoch: RandomID? = nil,
+            saying signals: String? = nil
         ) throws -> ReattestationVerdict {
             let request = Reattestation(
                 device: device.device.id, nonce: Fixture.nonce(nonce), epoch: epoch ?? store.identity.epoch,
-                phone: nil, evidence: evidence, app: ShownApp(distribution: 4))
+                phone: nil, evidence: evidence, app: ShownApp(distribution: 4),
+                signals: signals.flatMap { Signals(content: Array($0.utf8), claimedAt: time) })
             guard case .reattestation(let verdict) = try store.perform(.reattest(request), at: time) else {
                 throw AskedStore.OtherReply()
             }
@@ -121,6 +123,16 @@ struct EnrolmentConformanceTests {
         #expect(second.attestation?.attestedAt == 1_600 && second.attestation?.systemVersion == version)
         guard case .renewed(let third) = try reattest(102, nil, at: 1_700) else { throw AskedStore.OtherReply() }
         #expect(third.attestation?.attestedAt == 1_600, "nothing that was shown")
+        #expect(third.signals == nil && Posture(third).claims == Claims())
+        for (number, text) in [#"{"systemVersion":"iOS 17.1"}"#, #"{"isDeviceSecure":true}"#].enumerated() {
+            guard case .renewed(let said) = try reattest(110 + number, nil, at: 1_700, saying: text) else {
+                throw AskedStore.OtherReply()
+            }
+            let signals = Signals(content: Array(text.utf8), claimedAt: 1_700)
+            #expect(said.signals == signals && Posture(said).claims == signals?.claims)
+        }
+        guard case .renewed(let silent) = try reattest(104, nil, at: 1_800) else { throw AskedStore.OtherReply() }
+        #expect(silent.signals?.claimedAt == 1_700, "nothing new that was said")
         try store.perform(.revoke(device.device.id))
         #expect(try reattest(103, .assertion, at: 1_800) == .refused(.deviceRevoked))
     }

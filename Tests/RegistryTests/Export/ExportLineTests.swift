@@ -56,7 +56,8 @@ struct ExportLineTests {
                 "integrity":"MEETS_BASIC_INTEGRITY MEETS_DEVICE_INTEGRITY","integrity_at":1001,\
                 "serials":[{"serial":"1f"},{"serial":"abc1"}]},"attested_at":8,"certificate_key_attested":0,"key_listed":1},\
                 "receipt":{"content":"007fff","risk_metric":12,"created_at":9,"next_at":10,"asked_at":11,\
-                "outcome":"unchanged","failures":2}}}
+                "outcome":"unchanged","failures":2},\
+                "signals":{"claimed_at":15,"content":"7b2261223a5b2262225d7d"}}}
                 """)
         #expect(
             text(ExportSample.leastDevice).hasSuffix(
@@ -114,6 +115,21 @@ struct ExportLineTests {
                     == "'bundle_version' has an unknown value", "\(other)")
         }
         #expect(reason(line.replacingOccurrences(of: #"category":4"#, with: #"category":256"#)) != nil)
+    }
+
+    @Test("signals may be missing, and have one spelling")
+    func signals() throws {
+        let line = text(ExportSample.fullDevice)
+        let earlier = line.replacing(#","signals":{"claimed_at":15,"content":"7b2261223a5b2262225d7d"}"#, with: "")
+        guard case .device(let device) = try decode(earlier) else {
+            Issue.record("not a device")
+            return
+        }
+        #expect(device.signals == nil && device.receipt != nil)
+        // With a space, with a number that has a fraction, with the start of an escape sequence.
+        for other in ["7b2261223a205b2262225d7d", "7b2261223a312e357d", "7b2261223a221b5b227d", ""] {
+            #expect(reason(line.replacing("7b2261223a5b2262225d7d", with: other)) != nil, "\(other)")
+        }
     }
 
     @Test("every line is JSON")

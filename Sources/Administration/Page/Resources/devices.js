@@ -175,6 +175,8 @@ export async function show(number) {
     ["Play Integrity", device.posture?.play_integrity?.join(", ")],
     ["Attested", device.posture?.attested_at && moment(device.posture.attested_at)],
     ["Admission", device.posture?.admission],
+    ["Signals", device.signals && `claimed by the app, not proven, ${moment(device.signals.claimed_at)}`],
+    ...Object.entries(device.signals?.claims ?? {}).sort().map(([name, value]) => [`Claimed ${name}`, `${value}`]),
     ["Attestation key", device.phone?.key_listed && mark("bad", "revoked by Google: the device is refused")],
     ["Risk metric", device.receipt?.risk_metric],
   ]))
