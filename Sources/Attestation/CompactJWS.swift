@@ -69,7 +69,15 @@ package struct PublicJWK: Equatable, Sendable {
     ///   bytes in base64url (RFC 7518 section 6.2.1.2).
     /// - Returns: nil for another form.
     package init?(_ members: JSONObject) {
-        guard members.hasOnly(Self.members), members["kty"]?.spells("EC") == true,
+        guard members.hasOnly(Self.members) else { return nil }
+        self.init(received: members)
+    }
+
+    /// Parses a key of another party, whose further members are ignored (RFC 7517 section 4).
+    ///
+    /// - Returns: nil for another form, and for a private key.
+    package init?(received members: JSONObject) {
+        guard members["d"] == nil, members["kty"]?.spells("EC") == true,
             members["crv"]?.spells("P-256") == true, let x = members["x"]?.text, let y = members["y"]?.text,
             let first = Base64URL.decode(x.span), let second = Base64URL.decode(y.span),
             first.count == 32, second.count == 32

@@ -1,4 +1,4 @@
-package import Cryptography
+public import Cryptography
 package import Encoding
 
 /// The signature algorithms of tokens that others issue (RFC 7518 section 3.1).
@@ -141,7 +141,12 @@ package struct JWKSet {
         } catch {
             throw .json(error)
         }
-        guard case .array(let elements)? = object["keys"] else { throw .malformedSet }
+        try self.init(object, library)
+    }
+
+    /// Reads a set, as above.
+    package init(_ object: JSONObject, _ library: LibraryContext) throws(JWKSetFault) {
+        guard case .array(let elements)? = object["keys"], elements.count <= Self.keyLimit else { throw .malformedSet }
         var keys: [JWSVerificationKey] = []
         for element in elements {
             guard let members = element.object else { throw .malformedSet }
@@ -198,7 +203,7 @@ extension CompactJWS {
 }
 
 /// The reason why a token's signature is not accepted.
-package enum JWSVerificationFault: Error, Equatable, Sendable {
+public enum JWSVerificationFault: Error, Equatable, Sendable {
     /// `alg` is not ES256, RS256 or PS256, `kid` is no text, or `crit` is present.
     case header
     /// `kid` names none of the keys, or is missing and more or fewer than one key may be meant.

@@ -65,12 +65,15 @@ public enum ChallengePurpose: Sendable, CaseIterable {
     case request
     /// The nonce of the enrolment endpoints.
     case enrolment
+    /// The challenge of a client attestation's proof of possession.
+    case clientAttestation
 
     /// The label that separates the derived keys. No label is a prefix of another.
     var label: String {
         switch self {
         case .request: "attestgate challenge request"
         case .enrolment: "attestgate challenge enrolment"
+        case .clientAttestation: "attestgate challenge client attestation"
         }
     }
 }

@@ -41,6 +41,9 @@ public struct Configuration: Equatable, ConfigurationSection {
     /// Present if a route requires device tokens.
     @Setting(.section, isUsed: \.servesRequests, "The device tokens that routes require.")
     public var deviceTokens: DeviceTokensConfiguration?
+    /// Present if a route requires client attestations.
+    @Setting(.section, isUsed: \.servesRequests, "The client attestations that routes require.")
+    public var clientAttestations: ClientAttestationsConfiguration?
     /// Each app once. At least one if a route requires more than a certificate.
     @Setting(AppConfiguration.list, default: "[]", "The apps whose devices may be registered.")
     public var apps: [AppConfiguration]
@@ -218,6 +221,7 @@ extension Configuration {
         AppReferences.check(item, reading)
         PolicyReferences.check(item, reading)
         DeviceTokenReferences.check(item, reading)
+        ClientAttestationReferences.check(item, reading)
         if let routes = _routes.value, let listeners = _listeners.value {
             HostReferences.check(routes, listeners, in: item, reading)
         }

@@ -153,10 +153,12 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
         fileprivate static let all = "[\(allCases.map(\.rawValue).joined(separator: ", "))]"
     }
 
-    /// The required proof, weakest first. Each level includes the one before.
+    /// The required proof, weakest first. From `certificate` on, each level includes the one before.
     public enum Requirement: String, CaseIterable, Sendable {
         /// The client may have no certificate, where a listener does not demand one.
         case nothing
+        /// The client has a client attestation and proves possession of its key. It may have no certificate.
+        case clientAttestation = "client-attestation"
         /// The client has a valid certificate.
         case certificate
         /// The certificate's key is bound to a registered device.
@@ -253,9 +255,10 @@ extension RouteConfiguration.Requirement: Comparable {
     private var rank: Int {
         switch self {
         case .nothing: 0
-        case .certificate: 1
-        case .device: 2
-        case .requestProof: 3
+        case .clientAttestation: 1
+        case .certificate: 2
+        case .device: 3
+        case .requestProof: 4
         }
     }
 }

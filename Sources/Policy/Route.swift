@@ -104,10 +104,13 @@ public struct IdentityFields: OptionSet, Sendable {
     public static let posture = IdentityFields(rawValue: 2)
 }
 
-/// The requirement for forwarding a request. Each level includes the one before.
+/// The requirement for forwarding a request. From `certificate` on, each level includes the one before.
 public enum Requirement: Sendable {
     /// Nothing: the client may have no certificate. One that it has is judged all the same.
     case nothing
+    /// An attester's statement about the client's key, and a new proof of possession of that key. As with `nothing`, the
+    /// client may have no certificate.
+    case clientAttestation
     /// A valid client certificate.
     case certificate
     /// A device whose binding includes the certificate's key. It is active and of an app that the route permits.
@@ -115,10 +118,13 @@ public enum Requirement: Sendable {
     /// A proof by the device's app for exactly this request, used for the first time.
     case requestProof
 
+    /// Whether a certificate is required.
+    public var includesCertificate: Bool { self != .nothing && self != .clientAttestation }
+
     /// Whether a device is required.
     public var includesDevice: Bool {
         switch self {
-        case .nothing, .certificate: false
+        case .nothing, .clientAttestation, .certificate: false
         case .device, .requestProof: true
         }
     }

@@ -49,6 +49,10 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceRequestLimit
     case deviceTokenRequired
     case deviceTokenInvalid
+    // The client attestation.
+    case attestationChallengeRequired
+    case attestationStale
+    case attestationInvalid
     // The proof.
     case proofRequired
     case proofMalformed
@@ -312,6 +316,19 @@ extension Denial {
             Row(
                 code: "device_token_invalid", answer: .status(401), fault: .client, retry: .safe,
                 sentence: "The device token has expired, or was not issued for this certificate: get a new one.")
+        // The codes of draft-ietf-oauth-attestation-based-client-auth section 6.4.
+        case .attestationChallengeRequired:
+            Row(
+                code: "use_attestation_challenge", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The proof of possession needs the challenge in OAuth-Client-Attestation-Challenge.")
+        case .attestationStale:
+            Row(
+                code: "use_fresh_attestation", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The client attestation has expired or is too old: get a new one.")
+        case .attestationInvalid:
+            Row(
+                code: "invalid_client_attestation", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "This route requires a valid client attestation with a new proof of possession.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,
@@ -415,14 +432,21 @@ extension Denial {
             .protocolAbused, .requestMalformed, .headerRefused, .contentTooLarge, .targetTooLong, .headTooLarge,
             .requestTimeout, .rateLimited, .webSocketVersion, .certificateInvalid, .misdirected, .routeUnknown,
             .methodRefused, .certificateAbsent, .deviceRevoked, .deviceMismatch, .deviceRisky, .deviceTunnelLimit,
-            .deviceRequestLimit, .storeUnavailable, .policyUnavailable, .overloaded, .internalError,
+            .deviceRequestLimit, .attestationChallengeRequired, .attestationStale, .attestationInvalid,
+            .storeUnavailable, .policyUnavailable, .overloaded, .internalError,
             .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit, .responseNotTaken:
             false
         }
     }
 
-    /// Whether the answer asks for a proof, with `Accept-Signature`. A 401 for a certificate does not.
-    public var asksForProof: Bool { row.answer == .status(401) }
+    /// Whether the answer asks for a proof, with `Accept-Signature`. A 401 for a certificate or a client attestation does
+    /// not.
+    public var asksForProof: Bool { row.answer == .status(401) && !asksForAttestation }
+
+    /// Whether the answer asks for a client attestation, as OAuth's resource servers do (RFC 6750 section 3).
+    public var asksForAttestation: Bool {
+        self == .attestationChallengeRequired || self == .attestationStale || self == .attestationInvalid
+    }
 
     /// The HTTP status. Nil for denials without one.
     public var status: UInt16? {
@@ -470,8 +494,9 @@ extension Denial {
         // 400.
         case .requestMalformed, .headerRefused, .bodyDigestMismatch, .certificateInvalid: .internalError
         // 401.
-        case .deviceUnknown, .deviceTokenRequired, .deviceTokenInvalid, .proofRequired, .proofMalformed,
-            .challengeRequired, .proofStale, .proofIncomplete, .proofInvalid, .counterReplayed, .counterLate:
+        case .deviceUnknown, .deviceTokenRequired, .deviceTokenInvalid, .attestationChallengeRequired,
+            .attestationStale, .attestationInvalid, .proofRequired, .proofMalformed, .challengeRequired, .proofStale,
+            .proofIncomplete, .proofInvalid, .counterReplayed, .counterLate:
             .unauthenticated
         // 401 where a proxy terminates the client's TLS. Otherwise a TLS alert, and no gRPC.
         case .certificateRequired, .certificateUnknownAuthority, .certificateExpired, .certificateUnsuitable,

@@ -44,6 +44,23 @@ extension BrokenFile {
             "  device_tokens: { ▶issuer: gms }\n  content_limit", "`key` is missing"),
     ]
 
+    static let clientAttestations = [
+        BrokenFile(
+            "client attestations of no attester", "require: certificate", "require: ▶client-attestation",
+            "`require: client-attestation` needs the section `client_attestations`"),
+        BrokenFile(
+            "client attestations without keys", "upstreams:",
+            "client_attestations: { ▶resource: https://localhost }\nupstreams:", "`jwks` is missing"),
+        BrokenFile(
+            "a resource with a slash at the end", "upstreams:",
+            "client_attestations: { jwks: keys.json, resource: ▶https://localhost/ }\nupstreams:",
+            "`https://localhost/` ends with a slash", suggestion: "https://localhost"),
+        BrokenFile(
+            "a client id with a space", "upstreams:",
+            "client_attestations: { jwks: keys.json, resource: https://localhost, clients: [▶my wallet] }\nupstreams:",
+            "`my wallet` is not a client id"),
+    ]
+
     static let policies = [
         BrokenFile(
             policies: "a source of no minimum",

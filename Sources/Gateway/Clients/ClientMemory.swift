@@ -33,6 +33,8 @@ final class ClientMemory {
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// The last device token that was verified for the certificate.
     var deviceToken: DeviceTokens.Verified?
+    /// The last client attestation that was verified.
+    var attestation: ClientAttestations.Verified?
     /// The pseudonym of that device for the last upstream.
     var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
     /// What the last route with `identity` states of that device.

@@ -86,16 +86,3 @@ final class RequestChallenges {
         return fieldValue(asking: coverage.components(for: traits), by: algorithm, now: UInt64(max(0, now)))
     }
 }
-
-/// `GET /.well-known/attestgate/challenge`: a client with a certificate gets its first challenge here.
-enum ChallengeEndpoint {
-    /// The value of the Allow field.
-    static let methods = Array("GET, HEAD".utf8)
-    private static let path = Array("/.well-known/attestgate/challenge".utf8)
-
-    /// Returns whether a request is for the endpoint. The path belongs to the gateway on every host: no route can
-    /// match it.
-    static func isMeant(by head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
-        head.path.count == path.count && head.path.of(bytes).equals(path.span)
-    }
-}

@@ -57,6 +57,8 @@ final class ForwardingExchange: Exchange {
         var phases = PhaseStarts()
         /// Whether the registry has found the device for this request.
         var isDeviceKnown = false
+        /// The client on a route that requires client attestations.
+        var attested: AttestedClient?
         /// The question to the decision point, until it has answered.
         var inquiry: Inquiry?
         /// What the log needs of a head that was released.
@@ -283,8 +285,8 @@ extension ForwardingExchange {
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
             client: clientFields(for: upstream), trace: request.trace, device: fields, verdict: verdict(route),
             hasOnlyProof: hasOnlyProof,
-            forwardsDeviceToken: request.decision.observed == nil && gateway.forwardsDeviceToken(on: route), key: key,
-            to: carrier)
+            forwardsDeviceToken: request.decision.observed == nil && gateway.forwardsDeviceToken(on: route),
+            attested: request.attested, key: key, to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentReleased {
             release(to: carrier)
@@ -464,6 +466,8 @@ extension ForwardingExchange {
         for index in response.fields.indices {
             let field = response.fields[index]
             guard goesOn(field), !response.connection.drops(field, of: bytes) else { continue }
+            // Only the gateway's challenges serve here.
+            if request.attested != nil, ClientAttestations.isChallenge(field, bytes) { continue }
             output.appendField(field, of: bytes)
         }
         appendDueChallenge(to: &output)
@@ -495,6 +499,9 @@ extension ForwardingExchange {
 
     /// Appends a new challenge before the client's one expires.
     func appendDueChallenge(to output: inout ByteBuffer) {
+        if request.attested?.isChallengeAging == true {
+            gateway.clientAttestations?.appendChallenge(now: WallClock.seconds, to: &output)
+        }
         // A request that passes without a proof gets what its denial would have had.
         guard
             request.decision.requiresProof

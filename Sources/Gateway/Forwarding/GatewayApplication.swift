@@ -31,6 +31,8 @@ package final class GatewayApplication: Application {
     let denials: DenialResponses
     /// Nil if no route requires device tokens.
     private let deviceTokens: DeviceTokens?
+    /// Nil if no route requires client attestations.
+    let clientAttestations: ClientAttestations?
     let pool: BufferPool
     /// Nil without a registry: then all routes require a certificate only. Set before anything is accepted.
     var enforcement: Enforcement?
@@ -106,6 +108,9 @@ package final class GatewayApplication: Application {
         denials = DenialResponses(uriPrefix: settings.denialURI)
         deviceTokens = try settings.deviceTokens.map { tokens throws(CryptographyError) in
             try DeviceTokens(tokens, library)
+        }
+        clientAttestations = try settings.clientAttestations.map { attestations throws(CryptographyError) in
+            try ClientAttestations(attestations, shared.attestations, library)
         }
         // Copies without memory shared with other threads.
         ports = settings.ports.map { $0.map(\.self) }
@@ -424,6 +429,7 @@ extension GatewayApplication {
         let policies: [DevicePolicy]
         let decisionPoints: [DecisionPointSettings]
         let deviceTokens: DeviceTokenSettings?
+        let clientAttestations: ClientAttestationSettings?
         let certificateFields: [String]
         let strippedFields: [String]
         let forwardedFields: [String]
@@ -441,6 +447,7 @@ extension GatewayApplication {
         ///   - routes: Routes, which refer to upstreams by index.
         ///   - policies: Policies, which refer to decision points and each other by index.
         ///   - deviceTokens: Present if a route requires device tokens.
+        ///   - clientAttestations: Present if a route requires client attestations.
         ///   - certificateFields: Names of the fields in which proxies state certificates. They reach no upstream.
         ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
         ///   - forwardedFields: Names of header fields that reach upstreams, although they otherwise never do.
@@ -451,7 +458,7 @@ extension GatewayApplication {
         package init(
             routes: [Route], upstreams: [UpstreamSettings], policies: [DevicePolicy],
             decisionPoints: [DecisionPointSettings], deviceTokens: DeviceTokenSettings? = nil,
-            certificateFields: [String], strippedFields: [String],
+            clientAttestations: ClientAttestationSettings? = nil, certificateFields: [String], strippedFields: [String],
             forwardedFields: [String], denialURI: String, listeners: [String], ports: [[UInt16]],
             accessLog: AccessLog.Settings,
             tracing: TracingSettings?, rates: RequestRates,
@@ -462,6 +469,7 @@ extension GatewayApplication {
             self.policies = policies
             self.decisionPoints = decisionPoints
             self.deviceTokens = deviceTokens
+            self.clientAttestations = clientAttestations
             self.certificateFields = certificateFields
             self.strippedFields = strippedFields
             self.forwardedFields = forwardedFields

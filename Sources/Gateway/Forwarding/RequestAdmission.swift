@@ -40,14 +40,13 @@ extension ForwardingExchange {
     private func perform(_ step: Step) {
         switch step {
         case .refuse(let refusal): if let step = observe(refusal) { perform(step) } else { deny(refusal) }
-        case .challenge: answerChallenge()
+        case .answer: answerEndpoint()
         case .lookUp:
             guard let enforcement = gateway.enforcement else { return deny(.internalError) }
             let lookup = lookUp(in: enforcement)
             if case .pending = lookup { return }
             found(lookup)
-        case .checkToken:
-            perform(request.decision.checked(gateway.deviceTokenRefusal(of: head, headBytes.readable, client)))
+        case .checkToken: perform(request.decision.checked(checkToken()))
         case .awaitTurn:
             request.stage = .deciding(waiting: gateway.enforcement?.awaitVerification(of: self))
         case .takePlace:
@@ -71,6 +70,24 @@ extension ForwardingExchange {
             askSimulated()
             if request.decision.observed != nil { provenContent?.passCollected() }
             forward()
+        }
+    }
+
+    /// Checks the client attestation, or the device token.
+    ///
+    /// - Returns: The refusal if it is not valid.
+    private func checkToken() -> Refusal? {
+        guard request.decision.requirement == .clientAttestation else {
+            return gateway.deviceTokenRefusal(of: head, headBytes.readable, client)
+        }
+        do throws(Refusal) {
+            guard let attestations = gateway.clientAttestations else {
+                throw Refusal(.internalError, "a client attestation without its attester")
+            }
+            request.attested = try attestations.admit(head, headBytes.readable, client, now: WallClock.seconds)
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -324,18 +341,45 @@ extension ForwardingExchange {
 
     // MARK: - Responses of the gateway itself
 
-    /// Answers a client that has a certificate with a new challenge.
-    private func answerChallenge() {
-        guard method == .get || method == .head else { return deny(.methodRefused) }
+    private func answerEndpoint() {
+        guard let endpoint = request.decision.endpoint, endpoint.admits(method) else { return deny(.methodRefused) }
+        switch endpoint {
+        case .challenge:
+            answer(204) { output in
+                output.appendField("Cache-Control", "no-store")
+                gateway.appendDate(to: &output)
+                gateway.enforcement?.appendAcceptSignature(
+                    to: &output, for: head, route: nil, device: request.decision.deviceOfCertificate)
+            }
+        case .attestationChallenge:
+            guard let challenge = gateway.clientAttestations?.challenge(now: WallClock.seconds) else {
+                return deny(.internalError)
+            }
+            let content = Array(#"{"attestation_challenge":""#.utf8) + challenge + Array(#""}"#.utf8)
+            answer(200, content) { output in
+                output.appendField("Content-Type", "application/json")
+                output.appendField("Cache-Control", "no-store")
+                gateway.appendDate(to: &output)
+            }
+        case .resourceMetadata:
+            answer(200, gateway.clientAttestations?.metadata ?? []) { output in
+                output.appendField("Content-Type", "application/json")
+                gateway.appendDate(to: &output)
+            }
+        }
+    }
+
+    /// Answers a request for an endpoint.
+    ///
+    /// - Parameter content: Nil for a status without content.
+    private func answer(_ status: UInt16, _ content: [UInt8]? = nil, _ fields: (inout ByteBuffer) -> Void) {
         request.stage = .answered
         request.outcome = .answered
-        let isSent = sendHead(204, content: .none) { output in
-            output.appendField("Cache-Control", "no-store")
-            gateway.appendDate(to: &output)
-            gateway.enforcement?.appendAcceptSignature(
-                to: &output, for: head, route: nil, device: request.decision.deviceOfCertificate)
-        }
-        guard isSent else { return abort() }
+        let length = content.map { UInt64($0.count) }
+        let sent = method == .head ? nil : content
+        let framing: ContentFraming = sent == nil ? .none : .length(length ?? 0)
+        guard sendHead(status, content: framing, statedLength: length, fields: fields) else { return abort() }
+        if let sent, sendContent(sent.span) != sent.count { return abort() }
         _ = sendEnd()
     }
 }
@@ -424,7 +468,9 @@ extension ForwardingExchange {
             output.appendField("Connection", "Upgrade")
         }
         if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
-        if denial.asksForProof {
+        if denial.asksForAttestation {
+            gateway.clientAttestations?.appendFields(of: denial, now: WallClock.seconds, to: &output)
+        } else if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; Accept-Signature states what to sign.
             output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
             // A stranger cannot use it, and its contents depend on the request.
@@ -440,7 +486,7 @@ extension ForwardingExchange {
     }
 
     private var allowedMethods: [UInt8] {
-        // Only the gateway's own endpoint has no route.
-        request.decision.route.map { gateway.routes.allow(at: $0) } ?? ChallengeEndpoint.methods
+        // Only the gateway's own endpoints have no route.
+        request.decision.route.map { gateway.routes.allow(at: $0) } ?? request.decision.endpoint?.methods ?? []
     }
 }

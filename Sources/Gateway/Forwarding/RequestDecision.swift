@@ -11,7 +11,7 @@ internal import Vocabulary
 ///
 ///     head ─> source ─> route ─> device ─> proof ─> place ─> policy ─> content ─> counter ─> upstream
 ///                         │         └─ no more required ──┴──────┴───────────────────────────┘
-///                         └─ challenge endpoint: device, then the gateway's own answer
+///                         └─ endpoints: device for challenges, then the gateway's own answer
 ///
 /// | step     | waits for                 | denials, in the order of the checks                                    |
 /// | -------- | ------------------------- | ---------------------------------------------------------------------- |
@@ -22,7 +22,9 @@ internal import Vocabulary
 /// |          |                           | websocket_version                                                      |
 /// | device   | the registry, at most 5 s | store_unavailable, device_unknown, device_revoked, device_mismatch,    |
 /// |          |                           | device_risky, os_outdated, app_refused, rate_limited, policy_denied,   |
-/// |          |                           | device_token_required, device_token_invalid                            |
+/// |          |                           | device_token_required, device_token_invalid,                           |
+/// |          |                           | invalid_client_attestation, use_attestation_challenge,                 |
+/// |          |                           | use_fresh_attestation, overloaded                                      |
 /// | proof    | its turn, at most 5 s     | overloaded, proof_required, proof_malformed, device_mismatch,          |
 /// |          |                           | challenge_required, proof_stale, proof_incomplete, proof_invalid,      |
 /// |          |                           | app_refused, policy_denied                                             |
@@ -49,9 +51,9 @@ struct RequestDecision: ~Copyable {
         case refuse(Refusal)
         /// Ask the registry for the device of the certificate's key; `found` follows.
         case lookUp
-        /// Answer with a challenge.
-        case challenge
-        /// Check the device token; `checked` follows.
+        /// Answer at `endpoint`.
+        case answer
+        /// Check the device token, or the client attestation; `checked` follows.
         case checkToken
         /// Wait for the turn to verify the proof; `prove` follows.
         case awaitTurn
@@ -88,9 +90,11 @@ struct RequestDecision: ~Copyable {
     private(set) var sender = Sender.unknown
     /// Whether the registry's answer has been applied.
     private(set) var isJudged = false
-    /// Index into the gateway's routes; nil for the challenge endpoint, and until it is known.
+    /// Index into the gateway's routes; nil for an endpoint, and until it is known.
     private(set) var route: Int?
-    /// The requirement of the route; that of the challenge endpoint, and of a request that passes although a denial is
+    /// The gateway's own endpoint, if the request is for one.
+    private(set) var endpoint: GatewayEndpoint?
+    /// The requirement of the route; that of an endpoint, and of a request that passes although a denial is
     /// against it, is a certificate. Asked before `sender`, which is large.
     private(set) var requirement = Requirement.certificate
     /// The first denial against a request that passes all the same.
@@ -139,7 +143,10 @@ struct RequestDecision: ~Copyable {
         if let port = head.port(bytes), !gateway.admits(port: port, at: listener) {
             return .refuse(Refusal(.misdirected, "Host has a port that is not the listener's"))
         }
-        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) {
+        endpoint = GatewayEndpoint(
+            of: head, bytes, hasDevices: gateway.enforcement != nil, gateway.clientAttestations)
+        if let endpoint {
+            guard endpoint == .challenge else { return .answer }
             guard certificate != nil else { return .refuse(Refusal(.certificateAbsent)) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
@@ -163,7 +170,9 @@ struct RequestDecision: ~Copyable {
                 return .refuse(Refusal(fault.kind, fault))
             }
             requirement = gateway.routes.routes[index].requirement
-            guard certificate != nil || requirement == .nothing else { return .refuse(Refusal(.certificateAbsent)) }
+            guard certificate != nil || !requirement.includesCertificate else {
+                return .refuse(Refusal(.certificateAbsent))
+            }
             if let refusal = follow(index, of: gateway.routes, head, bytes) { return .refuse(refusal) }
             return identify(isSelfSigned: isSelfSigned, gateway)
         }
@@ -254,12 +263,13 @@ struct RequestDecision: ~Copyable {
     ///
     /// - Parameter device: Nil if the route requires none.
     private mutating func accepted(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Step {
-        guard let route else { return .challenge }
+        guard let route else { return .answer }
         if let refusal = judgePolicy(device, gateway) { return .refuse(refusal) }
-        return gateway.routes.routes[route].requiresDeviceToken ? .checkToken : verified
+        let needsToken = gateway.routes.routes[route].requiresDeviceToken || requirement == .clientAttestation
+        return needsToken ? .checkToken : verified
     }
 
-    /// Decides by the device token.
+    /// Decides by the device token, or the client attestation.
     ///
     /// - Parameter refusal: Nil if it is valid.
     func checked(_ refusal: Refusal?) -> Step { refusal.map { .refuse($0) } ?? verified }

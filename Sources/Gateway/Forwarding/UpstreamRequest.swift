@@ -37,19 +37,20 @@ final class UpstreamRequest {
     ///   - verdict: On a route that observes some devices.
     ///   - hasOnlyProof: Whether its signature fields contain only the proof.
     ///   - forwardsDeviceToken: Whether it has a device token that was verified and the upstream receives it.
+    ///   - attested: The client on a route that requires client attestations.
     ///   - key: The key of a request for a WebSocket.
     /// - Returns: False if the head with the gateway's fields does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields,
         trace: TraceContext, device: DeviceFields?, verdict: RouteVerdict?, hasOnlyProof: Bool,
-        forwardsDeviceToken: Bool, key: WebSocketKey?, to carrier: UpstreamCarrier
+        forwardsDeviceToken: Bool, attested: AttestedClient?, key: WebSocketKey?, to carrier: UpstreamCarrier
     ) -> Bool {
         carrier.writeHead(
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(
                 of: head, bytes, client: client, trace: trace, device: device, verdict: verdict,
-                hasOnlyProof: hasOnlyProof, forwardsDeviceToken: forwardsDeviceToken, to: &output)
+                hasOnlyProof: hasOnlyProof, forwardsDeviceToken: forwardsDeviceToken, attested: attested, to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // TE concerns one connection only, so the gateway sends its own: gRPC services require it. Where trailers
             // are not forwarded, the field is omitted.
@@ -60,7 +61,8 @@ final class UpstreamRequest {
     /// Appends all fields except those of host, connection and framing.
     func appendFields(
         of head: RequestHead, _ bytes: Span<UInt8>, client: ClientFields, trace: TraceContext, device: DeviceFields?,
-        verdict: RouteVerdict?, hasOnlyProof: Bool, forwardsDeviceToken: Bool = false, to output: inout ByteBuffer
+        verdict: RouteVerdict?, hasOnlyProof: Bool, forwardsDeviceToken: Bool = false, attested: AttestedClient? = nil,
+        to output: inout ByteBuffer
     ) {
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -79,6 +81,8 @@ final class UpstreamRequest {
             }
             switch policy.verdict(field.nameRange.of(bytes), field.name) {
             case .forward:
+                // A proof of possession is for the gateway alone.
+                if attested != nil, ClientAttestations.isField(field, bytes) { continue }
                 if !head.connection.drops(field, of: bytes) {
                     output.appendField(field, of: bytes)
                 }
@@ -90,6 +94,7 @@ final class UpstreamRequest {
         trace.append(to: &output)
         device?.append(to: &output)
         verdict?.append(to: &output)
+        if let attested { output.appendField("Attest-Client", attested.id.span) }
     }
 
     /// Appends the signature fields without the proof; signatures of others are forwarded.

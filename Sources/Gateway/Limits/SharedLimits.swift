@@ -1,6 +1,6 @@
 internal import Server
 
-/// The counts of clients for limits, for all workers and all configurations of a process.
+/// What is counted and remembered of clients, for all workers and all configurations of a process.
 package final class SharedLimits: Sendable {
     /// Token buckets.
     let sourceRates = SharedBuckets(limit: 65_536)
@@ -11,6 +11,7 @@ package final class SharedLimits: Sendable {
     /// Connections, by `ServerConnection.clientKey`.
     let clients = SharedCounts<Int>()
     let tunnels = SharedCounts<TunnelHolder>()
+    let attestations = SharedAttestations()
 
     package init() {}
 }

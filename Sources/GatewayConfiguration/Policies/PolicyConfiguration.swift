@@ -251,9 +251,10 @@ enum PolicyReferences {
             guard let require = level ?? .standard, let policy = policies.first(where: { $0.key == name })?.value,
                 require < .device
             else { continue }
-            if require == .nothing {
+            if require < .certificate {
                 reading.refuse(
-                    item.place, "`policy` has no effect with `require: nothing`: there may be nobody to judge",
+                    item.place,
+                    "`policy` has no effect with `require: \(require.rawValue)`: there may be nobody to judge",
                     expected: "`require: certificate` or more, or no `policy`")
             } else if let condition = condition(in: policy) ?? simulated(by: policy, policies).flatMap(condition) {
                 reading.refuse(

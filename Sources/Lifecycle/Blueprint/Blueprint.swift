@@ -31,6 +31,8 @@ public struct Blueprint: Sendable {
     private let policies: PolicyBlueprint
     /// Nil if no route requires device tokens.
     private let deviceTokens: DeviceTokenSettings?
+    /// Nil if no route requires client attestations.
+    private let clientAttestations: ClientAttestationSettings?
     let resolver: ResolverSettings
     /// Addresses to which no name may resolve.
     let forbidden: ForbiddenAddresses
@@ -82,6 +84,9 @@ public struct Blueprint: Sendable {
         if serves { upstreams += policies.decisionPoints.map(\.upstream) }
         deviceTokens = try configuration.deviceTokens.flatMap { tokens throws(StartupError) in
             serves ? try DeviceTokenSettings(tokens) : nil
+        }
+        clientAttestations = try configuration.clientAttestations.flatMap { attestations throws(StartupError) in
+            serves ? try ClientAttestationSettings(attestations, configuration.proof) : nil
         }
         self.upstreams = upstreams
         resolver = try ResolverSettings(configuration.resolver)
@@ -236,6 +241,7 @@ public struct Blueprint: Sendable {
     private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
         switch requirement {
         case .nothing: .nothing
+        case .clientAttestation: .clientAttestation
         case .certificate: .certificate
         case .device: .device
         case .requestProof: .requestProof
@@ -289,8 +295,8 @@ public struct Blueprint: Sendable {
                 var point = point
                 point.upstream = upstream
                 return point
-            }, deviceTokens: deviceTokens, certificateFields: configuration.certificateFields,
-            strippedFields: configuration.strippedFields,
+            }, deviceTokens: deviceTokens, clientAttestations: clientAttestations,
+            certificateFields: configuration.certificateFields, strippedFields: configuration.strippedFields,
             forwardedFields: configuration.forwardedFields, denialURI: configuration.denialURI,
             listeners: listeners.map(\.name), ports: listeners.map(\.ports),
             accessLog: configuration.log.accessSettings, tracing: tracing?.requests, rates: rates,

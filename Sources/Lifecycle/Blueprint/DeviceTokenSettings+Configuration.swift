@@ -25,3 +25,22 @@ extension DeviceTokenSettings {
         }
     }
 }
+
+extension ClientAttestationSettings {
+    /// Reads the attester's keys, and reports their faults now.
+    init(_ attestations: ClientAttestationsConfiguration, _ proof: ProofConfiguration) throws(StartupError) {
+        let demands = ClientAttestationDemands(
+            resource: attestations.resource.text, clients: attestations.clients.map { Set($0) },
+            maximumAge: attestations.maximumAge.components.seconds, proofAge: proof.maxAge.components.seconds)
+        let path = attestations.keysPath
+        do {
+            let keys = try FileContents.read(path)
+            _ = try ClientAttestationVerifier(demands, keys: keys, LibraryContext())
+            self.init(demands, keys: keys, challengeLife: proof.challengeLife.components.seconds)
+        } catch let error as FileContents.Failure {
+            throw StartupError(in: "client_attestations", error, of: .file(path))
+        } catch {
+            throw StartupError("client_attestations: \(path): \(error)", of: .file(path))
+        }
+    }
+}

@@ -73,7 +73,8 @@ extension Configuration {
     var watchedFiles: [String] {
         var files = sources
         if role.servesRequests {
-            files += listeners.flatMap(\.files) + upstreamFiles + [deviceTokens?.keysPath].compactMap(\.self)
+            files += listeners.flatMap(\.files) + upstreamFiles
+            files += [deviceTokens?.keysPath, clientAttestations?.keysPath].compactMap(\.self)
         }
         if role.servesRequests, let tracing {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(

@@ -246,6 +246,8 @@ struct RequestDecisionTests {
             .protocolAbused, .targetTooLong, .headTooLarge, .requestTimeout, .certificateInvalid,
             // After the decision.
             .upstreamUnavailable, .upstreamTimeout, .responseNotTaken,
+            // Of routes without devices.
+            .attestationChallengeRequired, .attestationStale, .attestationInvalid,
             // A fault of the gateway itself.
             .internalError,
         ]
@@ -463,7 +465,7 @@ private final class World {
             case .refuse(let refusal):
                 guard let next = observe(refusal) else { return refusal.denial }
                 step = next
-            case .challenge, .forward: return nil
+            case .answer, .forward: return nil
             case .lookUp:
                 step = try decision.found(lookUp(faults), isSelfSigned: isSelfSigned, gateway, now: now) ?? begun()
             case .checkToken:

@@ -327,6 +327,9 @@ def too_many_settings(cell):
 ELSEWHERE = {
     "peerRefused": "a connection of another local user ends before its request: test_local_sockets.py",
     "certificateInvalid": "only behind a proxy: test_forwarded_certificates.py",
+    "attestationChallengeRequired": "no mode of enforcement concerns client attestations: test_client_attestations.py",
+    "attestationStale": "as above",
+    "attestationInvalid": "as above",
     "handshakeTimeout": "a client that does not finish its handshake has sent no request",
     "responseNotTaken": "the service has answered the request: test_the_response_is_cut_off_in_every_mode",
 }
