@@ -80,7 +80,7 @@ struct DeviceTokenIssuerTests {
     func apple() throws {
         var posture = posture(.iOS)
         let parts = try parts(token(posture, app: "TEAM123456.org.example.app"))
-        let kid = issuer.publicKey.id
+        let kid = issuer.signer.publicKey.id
         #expect(parts[0].text == #"{"typ":"JWT","alg":"ES256","kid":"\#(kid)"}"#)
         let claims = parts[1].object
         #expect(
@@ -171,7 +171,7 @@ struct DeviceTokenIssuerTests {
             guard case .array(let elements)? = set["keys"] else { return [] }
             return elements.compactMap { $0.object?["kid"]?.text }.map { String(decoding: $0, as: UTF8.self) }
         }
-        let (old, new) = (issuer.publicKey.id, next.publicKey.id)
+        let (old, new) = (issuer.signer.publicKey.id, next.signer.publicKey.id)
         #expect(try ids(at: Self.now) == [old])
         published.adopt(next, now: Self.now)
         #expect(try ids(at: Self.now + 600) == [new, old])
@@ -192,10 +192,17 @@ struct DeviceTokenIssuerTests {
         service.shared.tokenKeys.adopt(issuer, now: WallClock.seconds)
         let answer = try service.ask("GET /.well-known/jwks.json")
         #expect(answer.status == 200 && answer.has("Content-Type: application/json"))
-        #expect(answer.content.contains(#""use":"sig","alg":"ES256","kid":"\#(issuer.publicKey.id)""#))
+        #expect(answer.content.contains(#""use":"sig","alg":"ES256","kid":"\#(issuer.signer.publicKey.id)""#))
         #expect(!answer.content.contains(#""d":"#))
         #expect(try service.ask("POST /.well-known/jwks.json", content: "{}").has("Allow: GET"))
         #expect(try service.ask("GET /.well-known/jwks.json?a=b").status == 400)
         #expect(try service.ask("GET /.well-known/jwks.json", content: "x").status == 400)
+    }
+}
+
+extension TokenKeys {
+    /// Adopts the key of one issuer, or of none.
+    fileprivate mutating func adopt(_ issuer: DeviceTokenIssuer?, now: Int64) {
+        adopt(issuer.map { [($0.signer.publicKey, $0.life)] } ?? [], now: now)
     }
 }

@@ -59,6 +59,9 @@ extension BrokenFile {
             "a client id with a space", "upstreams:",
             "client_attestations: { jwks: keys.json, resource: https://localhost, clients: [▶my wallet] }\nupstreams:",
             "`my wallet` is not a client id"),
+        BrokenFile(
+            enrolling: "a wallet without a key", "  content_limit", "  wallet: { ▶client: wallet }\n  content_limit",
+            "`key` is missing"),
     ]
 
     static let policies = [

@@ -84,6 +84,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     /// The system version in the attestation is below the app's minimum, or absent although required.
     case systemOutdated
     case storeUnavailable
+    /// The statement for a federation has expired.
+    case statementExpired
     /// The check failed to run. This is the service's fault.
     case checkFailed(CryptographyError)
 }
@@ -114,7 +116,7 @@ extension EnrolmentFault {
         case .riskTooHigh, .extensions, .extensionWithheld, .attestationRevoked: .integrityCheck
         case .systemOutdated: .osOutdated
         case .instanceUnknown: .notFound
-        case .storeUnavailable: .temporarilyUnavailable
+        case .storeUnavailable, .statementExpired: .temporarilyUnavailable
         case .checkFailed: .server
         }
     }
@@ -143,7 +145,7 @@ extension EnrolmentFault {
         case .tokenMalformed: "the assertion is not a JWT in compact form"
         case .tokenMembers: "a header member or claim of the JWT is unknown or duplicated"
         case .tokenAlgorithm: "alg is not ES256"
-        case .tokenType: "typ is not rp-kb+jwt"
+        case .tokenType: "typ is not the one of this endpoint"
         case .tokenKey: "cnf.jwk is not a P-256 public key of kty, crv, x and y"
         case .tokenKeyID: "kid is not the thumbprint of cnf.jwk"
         case .tokenAudience: "aud is not the URL of this service"
@@ -180,6 +182,7 @@ extension EnrolmentFault {
         case .riskTooHigh: "too many keys were attested on this device recently"
         case .systemOutdated: "the system version that was attested is below the minimum"
         case .storeUnavailable: "the registry is not available"
+        case .statementExpired: "the entity statement has expired: put a new one into its file"
         case .checkFailed: "a check could not be completed"
         }
     }
@@ -382,6 +385,10 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     case initialization
     case keyBinding
     case deviceTokenKeys
+    /// A client attestation for a wallet.
+    case walletAttestation
+    /// The statement for a federation.
+    case federation
     /// The gateway's challenge endpoint, for the proofs of the next ones.
     case challenge
     case attestation
@@ -395,6 +402,8 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
         case .initialization: "/instance-initialization"
         case .keyBinding: "/key-binding"
         case .deviceTokenKeys: "/.well-known/jwks.json"
+        case .walletAttestation: "/wallet-instance-attestations"
+        case .federation: "/.well-known/openid-federation"
         case .challenge: "/.well-known/attestgate/challenge"
         case .attestation: "/attestation"
         case .instances: "/instances"
@@ -405,8 +414,8 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     /// The only permitted method.
     var method: HTTP.Method {
         switch self {
-        case .nonce, .deviceTokenKeys, .challenge, .instances: .get
-        case .initialization, .keyBinding, .attestation: .post
+        case .nonce, .deviceTokenKeys, .federation, .challenge, .instances: .get
+        case .initialization, .keyBinding, .walletAttestation, .attestation: .post
         case .instance: .patch
         }
     }
@@ -420,7 +429,7 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     func isServed(toDevices hasCertificates: Bool) -> Bool {
         switch self {
         case .nonce, .keyBinding: true
-        case .initialization, .deviceTokenKeys: !hasCertificates
+        case .initialization, .deviceTokenKeys, .walletAttestation, .federation: !hasCertificates
         case .challenge, .attestation, .instances, .instance: hasCertificates
         }
     }
@@ -429,9 +438,11 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     package var name: String {
         switch self {
         case .deviceTokenKeys: "jwks"
+        case .federation: "openid-federation"
         case .challenge: "challenge"
         case .instance: "instance"
-        case .nonce, .initialization, .keyBinding, .attestation, .instances: String("\(path)".dropFirst())
+        case .nonce, .initialization, .keyBinding, .walletAttestation, .attestation, .instances:
+            String("\(path)".dropFirst())
         }
     }
 

@@ -12,8 +12,10 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 
     public let status: UInt16
-    /// JSON, or empty.
+    /// Empty if there is none.
     public let content: [UInt8]
+    /// The subtype of the content.
+    private let type: String
 
     private let further: [Field]
 
@@ -21,12 +23,13 @@ public struct EnrolmentResponse: Equatable, Sendable {
     /// momentary verdicts.
     public var fields: [Field] {
         let noStore = Field(name: "Cache-Control", value: "no-store")
-        let type = Field(name: "Content-Type", value: "application/json")
+        let type = Field(name: "Content-Type", value: "application/\(type)")
         return (content.isEmpty ? [noStore] : [noStore, type]) + further
     }
 
-    private init(_ status: UInt16, _ content: String = "", further: [Field] = []) {
+    private init(_ status: UInt16, _ content: String = "", type: String = "json", further: [Field] = []) {
         self.status = status
+        self.type = type
         self.content = Array(content.utf8)
         self.further = further
     }
@@ -39,6 +42,16 @@ public struct EnrolmentResponse: Equatable, Sendable {
     /// The answer to `GET /.well-known/jwks.json`.
     static func deviceTokenKeys(_ set: [UInt8]) -> EnrolmentResponse {
         EnrolmentResponse(200, String(decoding: set, as: UTF8.self))
+    }
+
+    /// The answer to `POST /wallet-instance-attestations`.
+    static func walletAttestation(_ attestation: String) -> EnrolmentResponse {
+        json { $0.member("wallet_instance_attestation", attestation) }
+    }
+
+    /// The answer to `GET /.well-known/openid-federation`.
+    static func federationStatement(_ statement: [UInt8]) -> EnrolmentResponse {
+        EnrolmentResponse(200, String(decoding: statement, as: UTF8.self), type: "entity-statement+jwt")
     }
 
     /// The answer to `POST /instance-initialization`.

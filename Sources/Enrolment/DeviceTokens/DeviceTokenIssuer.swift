@@ -70,18 +70,15 @@ public struct DeviceTokenSubject: Sendable {
 /// A token has the claims of gematik's reference system, as far as the registry knows them. Belongs to the thread of its
 /// library context.
 public struct DeviceTokenIssuer {
-    /// The public key, as it is published.
-    let publicKey: PublishedTokenKey
+    let signer: TokenSigner
     let life: Int64
     private let issuer: String
-    private let key: P256SigningKey
     private let subjects: AuthenticationKey
     private let library: LibraryContext
 
     /// - Throws: if the key cannot be read, or is not on P-256.
     public init(_ settings: DeviceTokenIssuerSettings, _ library: LibraryContext) throws(CryptographyError) {
-        key = try P256SigningKey(PrivateKey(pem: settings.key, library), library)
-        publicKey = try PublishedTokenKey(point: key.point, library)
+        signer = try TokenSigner(pem: settings.key, library)
         issuer = settings.issuer
         life = settings.life
         subjects = try AuthenticationKey(settings.subjects.span, library)
@@ -92,11 +89,6 @@ public struct DeviceTokenIssuer {
     ///
     /// - Parameter now: The time in seconds since 1970.
     public func token(for subject: DeviceTokenSubject, now: Int64) throws(CryptographyError) -> String {
-        let header = JSONWriter.object { header in
-            header.member("typ", "JWT")
-            header.member("alg", "ES256")
-            header.member("kid", publicKey.id)
-        }
         let id = Base64URL.encode(try library.randomBytes(16))
         let app = Array(subject.app.description.utf8)
         let appDigest = try library.sha256(of: app.span).bytes
@@ -117,12 +109,7 @@ public struct DeviceTokenIssuer {
                 subject.posture.write(to: &health, subject, appDigest: appDigest)
             }
         }
-        let input = Array("\(Base64URL.encode(header)).\(Base64URL.encode(claims))".utf8)
-        let signature = try key.sign(digest: library.sha256(of: input.span))
-        guard let fixed = ECDSASignature.fixedWidth(der: signature.span) else {
-            throw CryptographyError(doing: "encode the signature of a device token")
-        }
-        return "\(String(decoding: input, as: UTF8.self)).\(Base64URL.encode(fixed))"
+        return try signer.sign(type: "JWT", claims)
     }
 }
 

@@ -2,7 +2,41 @@ internal import Attestation
 internal import Cryptography
 internal import Encoding
 
-/// A public key of the issuer of device tokens.
+/// A private key that signs tokens with ES256. Belongs to the thread of its library context.
+struct TokenSigner {
+    /// The public key, as it is published.
+    let publicKey: PublishedTokenKey
+    private let key: P256SigningKey
+    private let library: LibraryContext
+
+    /// - Throws: if the key cannot be read, or is not on P-256.
+    init(pem: [UInt8], _ library: LibraryContext) throws(CryptographyError) {
+        key = try P256SigningKey(PrivateKey(pem: pem, library), library)
+        publicKey = try PublishedTokenKey(point: key.point, library)
+        self.library = library
+    }
+
+    /// Returns a token in compact serialization (RFC 7515 section 3.1).
+    ///
+    /// - Parameters:
+    ///   - type: The `typ` of the header.
+    ///   - claims: A JSON object.
+    func sign(type: String, _ claims: [UInt8]) throws(CryptographyError) -> String {
+        let header = JSONWriter.object { header in
+            header.member("typ", type)
+            header.member("alg", "ES256")
+            header.member("kid", publicKey.id)
+        }
+        let input = Array("\(Base64URL.encode(header)).\(Base64URL.encode(claims))".utf8)
+        let signature = try key.sign(digest: library.sha256(of: input.span))
+        guard let fixed = ECDSASignature.fixedWidth(der: signature.span) else {
+            throw CryptographyError(doing: "encode the signature of a token")
+        }
+        return "\(String(decoding: input, as: UTF8.self)).\(Base64URL.encode(fixed))"
+    }
+}
+
+/// A public key of an issuer of tokens.
 struct PublishedTokenKey: Equatable, Sendable {
     private let key: PublicJWK
     /// The `kid`: the JWK thumbprint (RFC 7638 section 3).
@@ -23,10 +57,10 @@ struct PublishedTokenKey: Equatable, Sendable {
     }
 }
 
-/// The public keys that verify the device tokens which are valid now: that of the present generation, and earlier ones
-/// until their last token has expired.
+/// The public keys that verify the tokens which are valid now: those of the present generation, and earlier ones until
+/// their last token has expired.
 struct TokenKeys {
-    private var current: (key: PublishedTokenKey, life: Int64)?
+    private var current: [(key: PublishedTokenKey, life: Int64)] = []
     /// The newest first. Times are in seconds since 1970.
     private var earlier: [(key: PublishedTokenKey, end: Int64)] = []
 
@@ -35,22 +69,21 @@ struct TokenKeys {
     /// An earlier generation may still issue tokens on open connections, in seconds.
     private static let overlap: Int64 = 60
 
-    /// Adopts the issuer of a new generation.
-    ///
-    /// - Parameter issuer: Nil if it issues none.
-    mutating func adopt(_ issuer: DeviceTokenIssuer?, now: Int64) {
-        if let current, current.key != issuer?.publicKey {
-            earlier.insert((current.key, now + current.life + Self.overlap), at: 0)
+    /// Adopts the keys of a new generation, each with the lifetime of its tokens in seconds.
+    mutating func adopt(_ keys: [(key: PublishedTokenKey, life: Int64)], now: Int64) {
+        for old in current where !keys.contains(where: { $0.key == old.key }) {
+            earlier.insert((old.key, now + old.life + Self.overlap), at: 0)
         }
-        current = issuer.map { ($0.publicKey, $0.life) }
-        earlier.removeAll { $0.end <= now || $0.key == issuer?.publicKey }
+        current = []
+        for new in keys where !current.contains(where: { $0.key == new.key }) { current.append(new) }
+        earlier.removeAll { old in old.end <= now || keys.contains { $0.key == old.key } }
         earlier.removeLast(max(0, earlier.count - Self.limit))
     }
 
     /// Returns the JWK Set (RFC 7517 section 5). Nil if no tokens are issued.
     func set(now: Int64) -> [UInt8]? {
-        guard let current else { return nil }
-        let keys = [current.key] + earlier.filter { now < $0.end }.map(\.key)
+        guard !current.isEmpty else { return nil }
+        let keys = current.map(\.key) + earlier.filter { now < $0.end }.map(\.key)
         return JSONWriter.object { $0.member("keys", keys.map { key in { key.write(to: &$0) } }) }
     }
 }

@@ -124,6 +124,26 @@ struct AndroidVerification {
         if serials.contains(where: list.isRevoked) { throw .attestationRevoked }
     }
 
+    // MARK: - A client attestation
+
+    /// Verifies that the device's hardware key vouches for the key of a wallet, and the token of Google Play.
+    ///
+    /// - Returns: What is to be stored. Nil without a token.
+    func verify(
+        _ request: WalletRequest, of details: DeviceDetails, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> AttestedPhone? {
+        let key = try library.key(of: details.device)
+        let digest = try library.digest(of: request.clientData)
+        guard key.verify(digest: digest, signature: request.signature.span) else { throw .hardwareSignature }
+        let known = details.attestation?.phone
+        try judge(known, by: status)
+        try judge(known)
+        let isDemanded = integrity.map { $0.isForEachBinding || !$0.isSatisfied(by: details.attestation) } ?? false
+        let verdict = try verdict(
+            of: request.integrity, isDemanded ? .integrityAssertion : nil, boundTo: digest.bytes, now: now)
+        return verdict.flatMap { known?.with($0) }
+    }
+
     // MARK: - A new posture
 
     /// Verifies the attestation of a key that was made for the request, and the token of Google Play, if they were
@@ -160,11 +180,20 @@ struct AndroidVerification {
     private func verdict(
         of token: [UInt8]?, isDemanded: Bool, _ nonce: IssuedNonce, _ tag: [UInt8], now: Int64
     ) throws(EnrolmentFault) -> IntegrityVerdict? {
+        let bound = try library.digest(of: nonce.text, tag)
+        return try verdict(of: token, isDemanded ? .playIntegrityToken : nil, boundTo: bound.bytes, now: now)
+    }
+
+    /// - Parameters:
+    ///   - member: The member that is missing without a token. Nil if none is demanded.
+    ///   - bound: The nonce of the token, 32 bytes.
+    private func verdict(
+        of token: [UInt8]?, _ member: RequestMember?, boundTo bound: [UInt8], now: Int64
+    ) throws(EnrolmentFault) -> IntegrityVerdict? {
         // The app must not believe that its token was verified.
         guard let integrity else { if token == nil { return nil } else { throw .memberUnknown } }
-        guard let token else { if isDemanded { throw .memberMissing(.playIntegrityToken) } else { return nil } }
-        let bound = try library.digest(of: nonce.text, tag)
-        do throws(IntegrityFault) { return try integrity.verify(token, nonce: bound.bytes, now: now) } catch {
+        guard let token else { if let member { throw .memberMissing(member) } else { return nil } }
+        do throws(IntegrityFault) { return try integrity.verify(token, nonce: bound, now: now) } catch {
             throw .integrity(error)
         }
     }

@@ -96,9 +96,16 @@ struct AppleVerification {
 
     /// Verifies that the device's hardware key vouches for the new key.
     func verify(_ binding: KeyBinding, of details: DeviceDetails) throws(EnrolmentFault) -> VerifiedBinding {
-        let key = try library.key(of: details.device)
-        let verified = try binding.verifyAssertion(key: key, rpIDHash: rpIDHash.span, library)
         guard case .assertion(let parts) = binding.proof else { throw .memberMissing(.keyAttestation) }
+        return try verify(parts, over: binding.clientData, of: details)
+    }
+
+    /// Verifies that the device's hardware key vouches for client data.
+    func verify(
+        _ parts: AssertionParts, over clientData: [UInt8], of details: DeviceDetails
+    ) throws(EnrolmentFault) -> VerifiedBinding {
+        let key = try library.key(of: details.device)
+        let verified = try parts.verify(over: clientData, key: key, rpIDHash: rpIDHash.span, library)
         let assertion = parts.assertion
         guard
             let app = apps.first(where: {

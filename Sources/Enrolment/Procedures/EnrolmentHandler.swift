@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import EventLoop
 internal import Gateway
 internal import Registry
@@ -56,6 +57,8 @@ final class EnrolmentHandler {
         case (.keyBinding, let caller):
             bind(request.content, caller.map { .ofDevice($0.device.id) } ?? rules.renewal, reply)
         case (.deviceTokenKeys, _): sendTokenKeys(reply)
+        case (.walletAttestation, _): attestWallet(request.content, reply)
+        case (.federation, _): sendStatement(reply)
         case (.challenge, let caller?): devices?.challenge(caller, reply)
         case (.attestation, let caller?): devices?.attest(request, by: caller, reply)
         case (.instances, let caller?): devices?.list(by: caller, reply)
@@ -67,13 +70,27 @@ final class EnrolmentHandler {
     }
 
     /// Whether the endpoint exists in this generation.
-    func serves(_ endpoint: EnrolmentEndpoint) -> Bool { endpoint != .deviceTokenKeys || rules.deviceTokens != nil }
+    func serves(_ endpoint: EnrolmentEndpoint) -> Bool {
+        switch endpoint {
+        case .deviceTokenKeys: !rules.tokenKeys.isEmpty
+        case .walletAttestation: rules.wallets != nil
+        case .federation: rules.wallets?.statement != nil
+        case .nonce, .initialization, .keyBinding, .challenge, .attestation, .instances, .instance: true
+        }
+    }
 
     private func sendTokenKeys(_ reply: EnrolmentReply) {
         guard let set = shared.tokenKeys.set(now: WallClock.seconds) else {
             return reply.send(.refusal(EnrolmentRequestFault.endpointUnknown), .notFound)
         }
         reply.send(.deviceTokenKeys(set))
+    }
+
+    private func sendStatement(_ reply: EnrolmentReply) {
+        guard let statement = rules.wallets?.statement, statement.isValid(at: WallClock.seconds) else {
+            return audit.refuse(.federation, EnrolmentSubject(), .statementExpired, reply)
+        }
+        reply.send(.federationStatement(statement.text))
     }
 
     private func sendNonce(_ reply: EnrolmentReply) {
@@ -125,6 +142,49 @@ final class EnrolmentHandler {
         case .registered: return "registered"
         case .repeated: return "repeated"
         case .refused(let refusal): throw EnrolmentFault(refusal)
+        }
+    }
+
+    // MARK: - Client attestations
+
+    private func attestWallet(_ content: [UInt8], _ reply: EnrolmentReply) {
+        var subject = EnrolmentSubject()
+        let shown: EnrolmentRules.ShownWallet
+        do throws(EnrolmentFault) {
+            shown = try rules.wallet(content, now: WallClock.seconds, &subject)
+        } catch {
+            return audit.refuse(.walletAttestation, subject, error, reply)
+        }
+        registryRequests.perform(.show(DeviceSelector(shown.request.hardwareKey))) { [self, subject] result in
+            var subject = subject
+            do throws(EnrolmentFault) {
+                guard case .device(let details) = try result.get() else { throw .storeUnavailable }
+                let command = try rules.command(
+                    shown, of: details, shared.keyStatus, now: WallClock.seconds, &subject)
+                attestWallet(shown.request, by: command, subject, reply)
+            } catch {
+                audit.refuse(.walletAttestation, subject, error, reply)
+            }
+        }
+    }
+
+    private func attestWallet(
+        _ request: WalletRequest, by command: Reattestation, _ subject: EnrolmentSubject, _ reply: EnrolmentReply
+    ) {
+        registryRequests.perform(.reattest(command)) { [self] result in
+            do throws(EnrolmentFault) {
+                guard case .reattestation(let verdict) = try result.get(), let wallets = rules.wallets else {
+                    throw .storeUnavailable
+                }
+                if case .refused(let refusal) = verdict { throw EnrolmentFault(refusal) }
+                let attestation = try EnrolmentFault.checking { () throws(CryptographyError) in
+                    try wallets.attestation(for: request.key, now: WallClock.seconds)
+                }
+                audit.granted(.walletAttestation, subject, "attested")
+                reply.send(.walletAttestation(attestation))
+            } catch {
+                audit.refuse(.walletAttestation, subject, error, reply)
+            }
         }
     }
 

@@ -15,6 +15,8 @@ struct EnrolmentRules {
     let deviceTokens: DeviceTokenIssuer?
     /// Whether the answer to a key binding has one.
     let tokensAreIssuedAtBinding: Bool
+    /// Nil without the wallet profile.
+    let wallets: ClientAttestationIssuer?
     let admission: EnrolmentSettings.Admission
     let overlap: Int64
     /// Whether devices without a client certificate may renew.
@@ -33,6 +35,9 @@ struct EnrolmentRules {
             nonces = try EnrolmentNonces(settings.secrets, identity, life: settings.nonceLife, library)
             deviceTokens = try settings.deviceTokens.map { tokens throws(CryptographyError) in
                 try DeviceTokenIssuer(tokens, library)
+            }
+            wallets = try settings.wallet.map { wallet throws(CryptographyError) in
+                try ClientAttestationIssuer(wallet, library)
             }
             logNames = DeviceLogNames(try AuthenticationKey(settings.secrets.log.span, library))
         } catch let error as EnrolmentStartError {
@@ -61,6 +66,12 @@ struct EnrolmentRules {
     ) throws -> ClientCertificateIssue {
         try ClientCertificateIssue(
             try settings.authority.issuer(library), lifetime: settings.certificateLifetime, library)
+    }
+
+    /// The keys that sign tokens, with the lifetime of these in seconds.
+    var tokenKeys: [(key: PublishedTokenKey, life: Int64)] {
+        let own = deviceTokens.map { ($0.signer.publicKey, $0.life) }
+        return [own, wallets.map { ($0.signer.publicKey, $0.life) }].compactMap(\.self)
     }
 
     /// Returns the app of a device, if it is still configured for the device's environment.

@@ -61,14 +61,7 @@ public struct KeyBinding: Equatable, Sendable {
         key: P256VerificationKey, rpIDHash: Span<UInt8>, _ library: LibraryContext
     ) throws(EnrolmentFault) -> VerifiedAssertion {
         guard case .assertion(let parts) = proof else { throw .memberMissing(.keyAttestation) }
-        let assertion = parts.assertion
-        let hash = try library.digest(of: clientData)
-        do throws(AssertionFault) {
-            return try AssertionVerifier.verify(
-                assertion.span, clientDataHash: hash.span, key: key, rpIDHash: rpIDHash, digests: library)
-        } catch {
-            throw .assertion(error)
-        }
+        return try parts.verify(over: clientData, key: key, rpIDHash: rpIDHash, library)
     }
 
     /// Verifies that an Android phone's hardware key vouches for this key, this nonce and the counter.
@@ -83,6 +76,26 @@ public struct KeyBinding: Equatable, Sendable {
             throw .hardwareSignature
         }
         return (counter, chain)
+    }
+}
+
+extension AssertionParts {
+    /// Verifies that an iPhone's hardware key vouches for client data.
+    ///
+    /// - Parameters:
+    ///   - key: The hardware key of the device.
+    ///   - rpIDHash: SHA-256 of the id of the device's app, 32 bytes.
+    func verify(
+        over clientData: [UInt8], key: P256VerificationKey, rpIDHash: Span<UInt8>, _ library: LibraryContext
+    ) throws(EnrolmentFault) -> VerifiedAssertion {
+        let hash = try library.digest(of: clientData)
+        let assertion = assertion
+        do throws(AssertionFault) {
+            return try AssertionVerifier.verify(
+                assertion.span, clientDataHash: hash.span, key: key, rpIDHash: rpIDHash, digests: library)
+        } catch {
+            throw .assertion(error)
+        }
     }
 }
 

@@ -25,6 +25,9 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case confirmation = "cnf"
     case jwk
     case admissionToken = "admission_token"
+    // Client attestations of wallets.
+    case integrityAssertion = "integrity_assertion"
+    case platform
     // The endpoints of enrolled devices.
     case signals
     case status

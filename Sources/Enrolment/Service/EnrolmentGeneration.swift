@@ -115,7 +115,7 @@ final class EnrolmentGeneration {
             guard let descriptor = sockets[name] else { preconditionFailure("no socket for \(name)") }
             acceptor.listen(on: Socket(adopting: descriptor), tls: tls, proxies: proxies)
         }
-        shared.tokenKeys.adopt(rules.deviceTokens, now: WallClock.seconds)
+        shared.tokenKeys.adopt(rules.tokenKeys, now: WallClock.seconds)
         expiry.begin()
         receipts?.begin()
         if let statusList { statusList.begin() } else { shared.dropStatusList() }

@@ -194,6 +194,8 @@ public struct EnrolmentSettings: Sendable {
     }
     /// The settings of device tokens. Nil if none are issued.
     public var deviceTokens: DeviceTokenIssuerSettings?
+    /// The settings of the wallet profile. Nil without it.
+    public var wallet: WalletSettings?
     /// The lifetime of issued certificates in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// The number of seconds for which a replaced key stays valid.

@@ -27,7 +27,7 @@ final class EnrolmentShared {
     var keyStatus = KeyStatusRecord()
     /// The keys of admission tokens that were fetched.
     var issuerKeys = IssuerKeyRecord()
-    /// The public keys of device tokens.
+    /// The public keys of device tokens and client attestations.
     var tokenKeys = TokenKeys()
     private let counts: EnrolmentCounts
 

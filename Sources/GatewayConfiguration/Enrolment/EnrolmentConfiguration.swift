@@ -59,6 +59,9 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
     /// Nil if none are issued.
     @Setting(.section, "The device tokens that are issued.")
     public var deviceTokens: DeviceTokenIssuerConfiguration?
+    /// Nil without it.
+    @Setting(.section, "The wallet profile: client attestations for OAuth servers.")
+    public var wallet: WalletConfiguration?
     @Setting(.section, default: "{}", "What the enrolment of Android phones needs.")
     public var android: AndroidEnrolmentConfiguration
     @Setting(

@@ -108,6 +108,7 @@ struct EnrolmentBlueprint: Sendable {
                 listeners: listeners, provider: provider, apps: try configuration.apps.map(Self.app),
                 admission: admission, authority: authority, secrets: Self.noSecrets)
             settings.deviceTokens = try enrolment.deviceTokens.map { try Self.deviceTokens($0, library) }
+            settings.wallet = try enrolment.wallet.map { try Self.wallet($0, library, warnings: &doubts) }
             settings.certificateLifetime = enrolment.certificateLife.components.seconds
             settings.rotationOverlap = enrolment.rotationOverlap.components.seconds
             settings.renewal =
@@ -234,6 +235,36 @@ struct EnrolmentBlueprint: Sendable {
         } catch {
             throw StartupError("device_tokens: \(tokens.keyPath): \(error)", of: .privateKey(tokens.keyPath))
         }
+    }
+
+    /// Reads the files, and reports their faults now.
+    private static func wallet(
+        _ wallet: WalletConfiguration, _ library: LibraryContext, warnings: inout [StartupWarning]
+    ) throws(StartupError) -> WalletSettings {
+        let statement: [UInt8]?
+        let key: [UInt8]
+        do { key = try FileContents.readPrivate(wallet.keyPath) } catch {
+            throw StartupError(in: "wallet", error, of: .privateKey(wallet.keyPath))
+        }
+        do { statement = try wallet.statementPath.map { try FileContents.read($0) } } catch {
+            throw StartupError(in: "wallet", error, of: wallet.statementPath.map { .file($0) })
+        }
+        var settings = WalletSettings(client: wallet.client, key: key, life: wallet.life.components.seconds)
+        do throws(CryptographyError) { try settings.checkKey(library) } catch {
+            throw StartupError("wallet: \(wallet.keyPath): \(error)", of: .privateKey(wallet.keyPath))
+        }
+        guard let statement, let path = wallet.statementPath else { return settings }
+        settings.statement = statement
+        do throws(CryptographyError) {
+            if try settings.isStatementExpired(at: WallClock.seconds, library) {
+                warnings.append(
+                    StartupWarning(
+                        "wallet: \(path): the entity statement has expired, and is not served", of: .file(path)))
+            }
+        } catch {
+            throw StartupError("wallet: \(path): \(error)", of: .file(path))
+        }
+        return settings
     }
 
     private static func server(

@@ -120,6 +120,7 @@ extension EnrolmentConfiguration {
         }
         if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
         if let deviceTokens { files.append(deviceTokens.keyPath) }
+        if let wallet { files += [wallet.keyPath] + [wallet.statementPath].compactMap(\.self) }
         return files
     }
 }
