@@ -41,6 +41,17 @@ public final class AssertionMaker {
     ///
     /// - Parameter clientDataHash: Any bytes, 32 in a request proof.
     public func assertion(counter: UInt32, clientDataHash: [UInt8]) throws(CryptographyError) -> [UInt8] {
+        let (signature, data) = try parts(counter: counter, clientDataHash: clientDataHash)
+        return CBORWriter.map(
+            form.unsignedEntries + [
+                ("signature", CBORWriter.bytes(signature)), ("authenticatorData", CBORWriter.bytes(data)),
+            ])
+    }
+
+    /// Returns the two parts of an assertion.
+    func parts(
+        counter: UInt32, clientDataHash: [UInt8]
+    ) throws(CryptographyError) -> (signature: [UInt8], authenticatorData: [UInt8]) {
         var data = prefix
         data.reserveCapacity(37 + extensions.count)
         for shift: UInt32 in [24, 16, 8, 0] { data.append(UInt8(truncatingIfNeeded: counter >> shift)) }
@@ -49,11 +60,7 @@ public final class AssertionMaker {
         // twice.
         let nonce = try library.sha256(of: data.span, clientDataHash.span)
         let digest = try library.sha256(of: nonce.span)
-        let signature = try key.sign(digest: digest)
-        return CBORWriter.map(
-            form.unsignedEntries + [
-                ("signature", CBORWriter.bytes(signature)), ("authenticatorData", CBORWriter.bytes(data)),
-            ])
+        return (try key.sign(digest: digest), data)
     }
 }
 

@@ -14,7 +14,7 @@ struct AttestGateDevice: ParsableCommand {
             anyone who has its key.
             """,
         version: "0.1.0",
-        subcommands: [CA.self, Enrol.self, Instances.self, Create.self, Request.self])
+        subcommands: [CA.self, Enrol.self, Instances.self, Wallet.self, Create.self, Request.self])
 }
 
 @main

@@ -57,14 +57,9 @@ struct Instances: ParsableCommand {
         /// Fetches a nonce.
         fileprivate func nonce(for device: DeviceDirectory) throws -> EnrolmentNonce {
             let request = EnrolmentRequest(.nonce, atDevices: base)
-            var received: [UInt8] = []
-            let head = try transfer(of: device).perform(
-                CurlTransfer.Outgoing(method: request.method, url: request.url, lines: [])
-            ) { _, bytes in
-                received += bytes
-                return received.count <= EnrolmentAnswer.contentLimit
-            }
-            let answer = EnrolmentAnswer(status: head.status, date: nil, content: received)
+            let (head, content) = try transfer(of: device).collect(
+                CurlTransfer.Outgoing(method: request.method, url: request.url, lines: []))
+            let answer = EnrolmentAnswer(status: head.status, date: nil, content: content)
             guard let nonce = answer.nonce else { throw SimulatorError("no nonce: \(answer.refusal)") }
             return nonce
         }

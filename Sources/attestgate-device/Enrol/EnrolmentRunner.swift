@@ -136,13 +136,8 @@ final class EnrolmentRunner {
     ) throws -> EnrolmentAnswer {
         var lines: [HeaderLine] = []
         if content != nil { lines.append(HeaderLine(name: "Content-Type", value: "application/json")) }
-        var received: [UInt8] = []
-        let head = try (presentsCertificate ? authenticatedTransfer : transfer).perform(
-            CurlTransfer.Outgoing(method: method, url: url, lines: lines, content: content)
-        ) { _, bytes in
-            received += bytes
-            return received.count <= EnrolmentAnswer.contentLimit
-        }
+        let (head, received) = try (presentsCertificate ? authenticatedTransfer : transfer).collect(
+            CurlTransfer.Outgoing(method: method, url: url, lines: lines, content: content))
         return EnrolmentAnswer(
             status: head.status, date: head.values("date").first, retryAfter: head.values("retry-after").first,
             content: received)

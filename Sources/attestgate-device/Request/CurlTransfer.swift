@@ -1,5 +1,6 @@
 internal import CCurl
 internal import Foundation
+internal import TrustClient
 
 /// A transfer without a response.
 struct TransferError: Error, CustomStringConvertible {
@@ -73,6 +74,16 @@ final class CurlTransfer {
     func perform(_ outgoing: Outgoing, receiver: @escaping Receiver) throws -> Head {
         try prepare(outgoing, receiver: receiver)
         return try finish(curl_easy_perform(UnsafeMutableRawPointer(curl)))
+    }
+
+    /// Sends a request and waits for the complete response, whose content is at most that of the enrolment service's.
+    func collect(_ outgoing: Outgoing) throws -> (head: Head, content: [UInt8]) {
+        var received: [UInt8] = []
+        let head = try perform(outgoing) { _, bytes in
+            received += bytes
+            return received.count <= EnrolmentAnswer.contentLimit
+        }
+        return (head, received)
     }
 
     /// Prepares a transfer, which runs alone or in a group.

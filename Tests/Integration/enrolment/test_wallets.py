@@ -15,6 +15,7 @@ from support.enrolment import REFUSED, Enrolling
 from support.pki import attestgate, openssl
 from support.platforms import PLATFORMS
 from support.recording_upstream import RecordingUpstream
+from support.software_phone import EnrollingGateway, run
 from support.waiting import eventually
 
 CLIENT = "https://wallet.example"
@@ -230,3 +231,39 @@ def test_an_authorization_server_accepts_the_attestation_in_a_token_request(enro
             assert server.ask(attestation, refused).json()["error"] == "invalid_client"
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_software_phone_obtains_one_and_calls_a_route_with_it(pki, tmp_path, platform):
+    upstream = RecordingUpstream()
+    key = new_key(tmp_path / "wallet.key")
+    jwks = tmp_path / "jwks.json"
+    public = jwk.JWK.from_pem(key.read_bytes())
+    jwks.write_text(json.dumps({"keys": [{**public.export_public(as_dict=True), "kid": public.thumbprint()}]}))
+    (tmp_path / "gateway").mkdir()
+    service = EnrollingGateway(
+        tmp_path / "gateway", pki, upstream, platforms=[platform], wallet={"client": CLIENT, "key": str(key)},
+        settings={
+            "clients": {"authorities": [str(pki.gms.certificate)], "require": "optional"},
+            "client_attestations": {"jwks": str(jwks), "resource": RESOURCE}},
+        routes=[{"name": "wallets", "host": "localhost", "path": "/wallet", "require": "client-attestation"}])
+    try:
+        phone = service.phone("wallet")
+        phone.enrol()
+        port = service.gateway.port
+
+        def request(*options, status=0):
+            return run(
+                "wallet", "--enrolment", service.url, "--resolve", f"localhost:{service.port}:127.0.0.1", "--resolve",
+                f"localhost:{port}:127.0.0.1", "--cacert", pki.server_ca, "--directory", phone.directory, *options,
+                status=status)
+        done = request("--resource", RESOURCE, f"https://localhost:{port}/wallet/1", "--include")
+        assert done.stdout.startswith("HTTP/1.1 200"), done.stdout
+        assert upstream.last_request().values("attest-client") == [CLIENT]
+        # Without a URL it prints the attestation.
+        assert request().stdout.strip().count(".") == 2
+        refused = request("--resource", "https://other.example", f"https://localhost:{port}/wallet/1", "--include")
+        assert "invalid_client_attestation" in refused.stdout
+    finally:
+        service.stop()
+        upstream.close()

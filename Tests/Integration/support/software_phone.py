@@ -30,8 +30,8 @@ ANDROID = {"signing_certificates": ["a5" * 32], "minimum_patch_level": "2026-01"
 class EnrollingGateway:
     """A gateway that phones may enrol with. They are of the first platform, unless `phones_of` says otherwise."""
 
-    def __init__(self, directory, pki, upstream, app=(), platforms=PLATFORMS, devices=False, **enrolment):
-        """`devices`: whether there is a listener for enrolled devices."""
+    def __init__(self, directory, pki, upstream, app=(), platforms=PLATFORMS, devices=False, routes=(), settings=(), **enrolment):
+        """`devices`: whether there is a listener for enrolled devices; `routes`: further ones; `settings`: as `Gateway` takes them."""
         self.directory, self.pki, self.platform = directory, pki, platforms[0]
         for platform in platforms:
             run("ca", "init", "--platform", platform, "--directory", directory / "authority")
@@ -49,7 +49,7 @@ class EnrollingGateway:
         self.gateway = Gateway(
             directory, pki, {"service": upstream.address},
             [{"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
-             {"name": "device", "host": "localhost", "path": "/device", "require": "device"}],
+             {"name": "device", "host": "localhost", "path": "/device", "require": "device"}, *routes], **dict(settings),
             apps=[{
                 "id": APPS[platform], "environment": "simulator",
                 "attestation_root": str(directory / "authority" / ROOTS[platform]),
