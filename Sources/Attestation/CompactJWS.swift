@@ -8,6 +8,8 @@ package struct CompactJWS: Equatable, Sendable {
 
     package let header: JSONObject
     package let payload: JSONObject
+    /// The payload as it was signed.
+    package let payloadText: [UInt8]
     /// The signed bytes: the first two parts as received, with the full stop between them.
     package let signingInput: [UInt8]
     package let signature: [UInt8]
@@ -20,14 +22,14 @@ package struct CompactJWS: Equatable, Sendable {
         guard text.count <= Self.lengthLimit else { throw .malformed }
         let parts = text.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3 else { throw .malformed }
-        header = try Self.object(parts[0])
-        payload = try Self.object(parts[1])
+        header = try Self.object(try Self.bytes(parts[0]))
+        payloadText = try Self.bytes(parts[1])
+        payload = try Self.object(payloadText)
         signature = try Self.bytes(parts[2])
         signingInput = Array(text[..<parts[1].endIndex])
     }
 
-    private static func object(_ part: ArraySlice<UInt8>) throws(JWSFault) -> JSONObject {
-        let text = try bytes(part)
+    private static func object(_ text: [UInt8]) throws(JWSFault) -> JSONObject {
         do throws(JSONFault) {
             return try JSONReader.object(in: text, longest: lengthLimit)
         } catch {

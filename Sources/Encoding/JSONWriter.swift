@@ -66,6 +66,12 @@ package struct JSONWriter {
         }
     }
 
+    /// Writes a member whose value is JSON already.
+    package mutating func member(_ name: String, json: [UInt8]) {
+        begin(name)
+        bytes += json
+    }
+
     private mutating func literal(_ name: String, _ text: String) {
         begin(name)
         bytes += text.utf8

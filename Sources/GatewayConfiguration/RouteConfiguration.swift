@@ -37,8 +37,14 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
     public var policy: String?
     /// Only where there is a certificate.
     @Setting(
-        .choice, isIndependent: true, "With `required`, a request needs a device token of the issuer in device_tokens.")
+        .choice, isIndependent: true,
+        "Whether a request needs, or may have, a device token of the issuer in device_tokens.")
     public var deviceToken: DeviceToken?
+    /// Only where there is a certificate.
+    @Setting(
+        .choice, isIndependent: true,
+        "With `dsr`, refusals by device token and policy have the form of gematik's reference system.")
+    public var profile: Profile?
     /// In lower case.
     @Setting(
         .distinct(
@@ -204,6 +210,13 @@ public struct RouteConfiguration: Equatable, ConfigurationSection {
 
     public enum DeviceToken: String, CaseIterable, Sendable {
         case required
+        /// A request may have none. One that it has must be valid.
+        case optional
+    }
+
+    /// The form of refusals by device token and policy.
+    public enum Profile: String, CaseIterable, Sendable {
+        case dsr
     }
 
     /// The treatment of a request for a WebSocket.

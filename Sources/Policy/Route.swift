@@ -35,8 +35,10 @@ public struct Route: Sendable {
     public let targetForms: TargetForms
     /// What the service learns of the device beyond its pseudonym.
     public let identity: IdentityFields
-    /// Whether a request needs a device token. Irrelevant where no certificate is required.
-    public let requiresDeviceToken: Bool
+    /// The demand for device tokens. None where no certificate is required.
+    public let deviceToken: DeviceTokenDemand
+    /// Whether refusals by device tokens and policies have the form of the reference system's enforcement point.
+    public let answersAsReference: Bool
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
@@ -44,7 +46,7 @@ public struct Route: Sendable {
         contentLimit: UInt64,
         contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
         unusualNames: [String] = [], targetForms: TargetForms = [], identity: IdentityFields = [],
-        requiresDeviceToken: Bool = false
+        deviceToken: DeviceTokenDemand = .none, answersAsReference: Bool = false
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -63,7 +65,8 @@ public struct Route: Sendable {
         self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
         self.targetForms = targetForms
         self.identity = identity
-        self.requiresDeviceToken = requiresDeviceToken
+        self.deviceToken = deviceToken
+        self.answersAsReference = answersAsReference
     }
 
     /// Whether the requirement is not enforced on every device.
@@ -88,6 +91,15 @@ public struct Route: Sendable {
         guard path.count >= prefix.count, path.extracting(first: prefix.count).equals(prefix.span) else { return false }
         return path.count == prefix.count || path[prefix.count] == UInt8(ascii: "/")
     }
+}
+
+/// Whether a route demands device tokens.
+public enum DeviceTokenDemand: Sendable {
+    /// A token is removed unread.
+    case none
+    /// A request may have one. It must be valid.
+    case optional
+    case required
 }
 
 /// The fields about a device that a route sends to its service beyond those that all services receive.

@@ -12,7 +12,7 @@ struct DiagnosticTests {
                 conf/attestgate.yaml:17:5: error: unknown key `methds`
                    17 |     methds: [GET]
                       |     ^~~~~~
-                  expected one of: name, host, path, methods, require, enforce, apps, policy, device_token, components, \
+                  expected one of: name, host, path, methods, require, enforce, apps, policy, device_token, profile, components, \
                 upstream, content_limit, content_idle, body, websocket, unusual_headers, targets, path_characters, rate, \
                 identity, stricter_below
                   did you mean `methods`?

@@ -46,6 +46,8 @@ public struct DeviceTokenHolder: Sendable {
 /// A verified device token: an issuer's signed statement of a device's posture.
 public struct DeviceToken: Equatable, Sendable {
     package let claims: JSONObject
+    /// The claims as they were signed: an object in JSON.
+    package let claimsText: [UInt8]
     /// The times of `iat` and `exp` in seconds since 1970.
     public let issuedAt: Int64
     public let expiry: Int64
@@ -89,7 +91,7 @@ public struct DeviceTokenVerifier {
         _ text: [UInt8], of holder: DeviceTokenHolder, at time: Int64
     ) throws(DeviceTokenFault) -> DeviceToken {
         let signed = try Self.parse(text)
-        let token = try read(signed.payload)
+        let token = try read(signed)
         for step in DeviceTokenStep.allCases { try check(step, signed, token, of: holder, at: time) }
         return token
     }
@@ -100,14 +102,16 @@ public struct DeviceTokenVerifier {
         return signed
     }
 
-    private func read(_ claims: JSONObject) throws(DeviceTokenFault) -> DeviceToken {
+    private func read(_ signed: CompactJWS) throws(DeviceTokenFault) -> DeviceToken {
+        let claims = signed.payload
         guard claims["iss"]?.text != nil else { throw .claim(.issuer) }
         guard let issuedAt = claims["iat"]?.integer, NumericDate.range.contains(issuedAt) else {
             throw .claim(.issuedAt)
         }
         guard let expiry = claims["exp"]?.integer, NumericDate.range.contains(expiry) else { throw .claim(.expiry) }
         return DeviceToken(
-            claims: claims, issuedAt: issuedAt, expiry: expiry, end: min(expiry, issuedAt + demands.maximumAge))
+            claims: claims, claimsText: signed.payloadText, issuedAt: issuedAt, expiry: expiry,
+            end: min(expiry, issuedAt + demands.maximumAge))
     }
 
     /// - Parameter holder: Nil if the binding is not checked.
@@ -163,7 +167,7 @@ public struct DeviceTokenVerifier {
         let (signed, token): (CompactJWS, DeviceToken)
         do throws(DeviceTokenFault) {
             signed = try Self.parse(text)
-            token = try read(signed.payload)
+            token = try read(signed)
         } catch {
             let failed = error.step
             let steps = DeviceTokenStep.allCases.map { step in

@@ -9,26 +9,45 @@ package struct DeviceTokenSettings: Sendable {
     let demands: DeviceTokenDemands
     let keys: [UInt8]
     let isForwarded: Bool
+    let keepsClaims: Bool
 
     /// - Parameters:
     ///   - keys: The issuer's JWK Set, as it was read.
     ///   - isForwarded: Whether services receive the tokens.
-    package init(_ demands: DeviceTokenDemands, keys: [UInt8], isForwarded: Bool) {
+    ///   - keepsClaims: Whether a decision point may be sent the claims.
+    package init(_ demands: DeviceTokenDemands, keys: [UInt8], isForwarded: Bool, keepsClaims: Bool = false) {
         self.demands = demands
         self.keys = keys
         self.isForwarded = isForwarded
+        self.keepsClaims = keepsClaims
     }
 }
 
 /// The check of device tokens in one worker's requests.
 final class DeviceTokens {
-    /// A token that was verified for a client's certificate.
-    struct Verified {
+    /// A token that was verified for a client's certificate. Requests and connections share it.
+    final class Verified {
         let digest: Digest256
         /// In seconds since 1970.
         let end: Int64
         /// `DeviceTokens.version` at that time.
         let version: Int
+        /// The claims, an object in JSON. Empty if no decision point may be sent them.
+        let claims: [UInt8]
+
+        init(_ digest: Digest256, end: Int64, version: Int, claims: [UInt8]) {
+            self.digest = digest
+            self.end = end
+            self.version = version
+            self.claims = claims
+        }
+    }
+
+    enum Outcome {
+        /// There is no token.
+        case absent
+        case verified(Verified)
+        case refused(Refusal)
     }
 
     /// In lower case.
@@ -39,12 +58,14 @@ final class DeviceTokens {
     private var version = 0
     private let library: LibraryContext
     let isForwarded: Bool
+    private let keepsClaims: Bool
 
     init(_ settings: DeviceTokenSettings, _ library: LibraryContext) throws(CryptographyError) {
         // A copy without memory shared with other threads.
         verifier = try DeviceTokenVerifier(settings.demands, keys: settings.keys.map(\.self), library)
         self.library = library
         isForwarded = settings.isForwarded
+        keepsClaims = settings.keepsClaims
     }
 
     /// Judges by the issuer and the keys of a later configuration, so that a key that is taken out of it ends its tokens
@@ -58,20 +79,20 @@ final class DeviceTokens {
         field.name == .other && field.nameRange.of(bytes).equals(lowercase: name)
     }
 
-    /// Returns the refusal of a request whose token is absent or not valid for the client's certificate; nil for a
-    /// valid one.
+    /// Verifies the token of a request for the client's certificate.
     ///
     /// A token that the client has sent before costs a digest and a comparison, until it ends.
     ///
     /// - Parameters:
     ///   - bytes: The bytes of `head`.
     ///   - now: In seconds since 1970.
-    func refusal(of head: RequestHead, _ bytes: Span<UInt8>, _ client: ClientMemory, now: Int64) -> Refusal? {
-        let fields = head.fields.indices.filter { Self.isField(head.fields[$0], bytes) }
-        guard let first = fields.first else { return Refusal(.deviceTokenRequired) }
-        guard fields.count == 1 else { return Refusal(.deviceTokenInvalid, "there is more than one X-Device-Token") }
+    func verify(_ head: RequestHead, _ bytes: Span<UInt8>, _ client: ClientMemory, now: Int64) -> Outcome {
+        guard let first = head.fields.firstIndex(where: { Self.isField($0, bytes) }) else { return .absent }
+        guard !head.fields[(first + 1)...].contains(where: { Self.isField($0, bytes) }) else {
+            return .refused(Refusal(.deviceTokenInvalid, "there is more than one X-Device-Token"))
+        }
         guard let identity = client.identity else {
-            return Refusal(.internalError, "a device token without a certificate")
+            return .refused(Refusal(.internalError, "a device token without a certificate"))
         }
         let value = head.fields[first].valueRange.of(bytes)
         do throws(DeviceTokenFault) {
@@ -79,16 +100,18 @@ final class DeviceTokens {
                 try library.sha256(of: value)
             }
             if let known = client.deviceToken, known.version == version, known.digest == digest, now < known.end {
-                return nil
+                return .verified(known)
             }
             let holder = DeviceTokenHolder(thumbprint: identity.thumbprint, key: identity.keyID)
             let token = try verifier.verify(value.indices.map { value[$0] }, of: holder, at: now)
-            client.deviceToken = Verified(digest: digest, end: token.end, version: version)
-            return nil
+            let verified = Verified(
+                digest, end: token.end, version: version, claims: keepsClaims ? token.claimsText : [])
+            client.deviceToken = verified
+            return .verified(verified)
         } catch .checkFailed(let error) {
-            return Refusal(.internalError, error.description)
+            return .refused(Refusal(.internalError, error.description))
         } catch {
-            return Refusal(.deviceTokenInvalid, error.reason)
+            return .refused(Refusal(.deviceTokenInvalid, error.reason))
         }
     }
 }

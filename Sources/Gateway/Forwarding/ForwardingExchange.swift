@@ -59,6 +59,8 @@ final class ForwardingExchange: Exchange {
         var isDeviceKnown = false
         /// The client on a route that requires client attestations.
         var attested: AttestedClient?
+        /// The device token, once it is verified.
+        var deviceToken: DeviceTokens.Verified?
         /// The question to the decision point, until it has answered.
         var inquiry: Inquiry?
         /// What the log needs of a head that was released.
@@ -285,8 +287,8 @@ extension ForwardingExchange {
             OutgoingRequest(method, framing: framing, isUpgrade: key != nil), head, headBytes.readable,
             client: clientFields(for: upstream), trace: request.trace, device: fields, verdict: verdict(route),
             hasOnlyProof: hasOnlyProof,
-            forwardsDeviceToken: request.decision.observed == nil && gateway.forwardsDeviceToken(on: route),
-            attested: request.attested, key: key, to: carrier)
+            forwardsDeviceToken: request.deviceToken != nil && request.decision.observed == nil
+                && gateway.forwardsDeviceTokens, attested: request.attested, key: key, to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentReleased {
             release(to: carrier)

@@ -252,12 +252,14 @@ package final class GatewayApplication: Application {
 
     // MARK: - Device tokens
 
-    /// Returns the refusal of a request on a route that requires a device token; nil if it has a valid one.
+    /// Verifies the device token of a request.
     ///
     /// - Parameter bytes: The bytes of `head`.
-    func deviceTokenRefusal(of head: RequestHead, _ bytes: Span<UInt8>, _ client: ClientMemory) -> Refusal? {
-        guard let deviceTokens else { return Refusal(.internalError, "a device token without its issuer") }
-        return deviceTokens.refusal(of: head, bytes, client, now: WallClock.seconds)
+    func deviceToken(of head: RequestHead, _ bytes: Span<UInt8>, _ client: ClientMemory) -> DeviceTokens.Outcome {
+        guard let deviceTokens else {
+            return .refused(Refusal(.internalError, "a device token without its issuer"))
+        }
+        return deviceTokens.verify(head, bytes, client, now: WallClock.seconds)
     }
 
     /// Judges device tokens by a later configuration. Without an issuer in that, this one's rules stay.
@@ -265,10 +267,8 @@ package final class GatewayApplication: Application {
         if let tokens = next.deviceTokens { deviceTokens?.adopt(tokens) }
     }
 
-    /// Whether services receive the device tokens of a route, once they are verified.
-    func forwardsDeviceToken(on route: Int) -> Bool {
-        routes.routes[route].requiresDeviceToken && deviceTokens?.isForwarded == true
-    }
+    /// Whether services receive device tokens, once they are verified.
+    var forwardsDeviceTokens: Bool { deviceTokens?.isForwarded == true }
 
     // MARK: - Counts
 
@@ -446,7 +446,7 @@ extension GatewayApplication {
         /// - Parameters:
         ///   - routes: Routes, which refer to upstreams by index.
         ///   - policies: Policies, which refer to decision points and each other by index.
-        ///   - deviceTokens: Present if a route requires device tokens.
+        ///   - deviceTokens: Present if a route demands device tokens.
         ///   - clientAttestations: Present if a route requires client attestations.
         ///   - certificateFields: Names of the fields in which proxies state certificates. They reach no upstream.
         ///   - strippedFields: Names of header fields that reach no upstream, besides those that never do.
@@ -570,6 +570,7 @@ extension Route {
             components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
             webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) },
-            targetForms: targetForms, identity: identity, requiresDeviceToken: requiresDeviceToken)
+            targetForms: targetForms, identity: identity, deviceToken: deviceToken,
+            answersAsReference: answersAsReference)
     }
 }

@@ -78,7 +78,15 @@ extension ForwardingExchange {
     /// - Returns: The refusal if it is not valid.
     private func checkToken() -> Refusal? {
         guard request.decision.requirement == .clientAttestation else {
-            return gateway.deviceTokenRefusal(of: head, headBytes.readable, client)
+            switch gateway.deviceToken(of: head, headBytes.readable, client) {
+            case .verified(let token):
+                request.deviceToken = token
+                return nil
+            case .refused(let refusal): return refusal
+            case .absent:
+                let demand = request.decision.route.map { gateway.routes.routes[$0].deviceToken }
+                return demand == .optional ? nil : Refusal(.deviceTokenRequired)
+            }
         }
         do throws(Refusal) {
             guard let attestations = gateway.clientAttestations else {
@@ -410,18 +418,27 @@ extension ForwardingExchange {
         // There is no other way to present a certificate than a new connection with a full handshake.
         if denial == .certificateAbsent, clients == nil { connection.forgetSession() }
         guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
-        let length = gateway.denials.contentLength(of: refusal)
+        let reference = request.decision.route.flatMap {
+            gateway.routes.routes[$0].answersAsReference ? ReferenceAnswer(refusal) : nil
+        }
+        let length = reference.map { UInt64($0.text.count) } ?? gateway.denials.contentLength(of: refusal)
         let isHead = head.method == .head
         let isSent = sendHead(
-            status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
+            reference?.status ?? status, content: isHead ? .none : .length(length), statedLength: length,
+            isLast: isLast
         ) { output in
             output.appendField("Content-Type", "application/json")
+            if let reference { output.appendField(ReferenceAnswer.field, reference.text.span) }
             appendFields(of: refusal, to: &output)
         }
         guard isSent else { return abort() }
         if !isHead {
             var body = ByteBuffer(pool: gateway.pool)
-            gateway.denials.append(refusal, request.trace.id, to: &body)
+            if let reference {
+                body.append(reference.text)
+            } else {
+                gateway.denials.append(refusal, request.trace.id, to: &body)
+            }
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()

@@ -265,7 +265,7 @@ struct RequestDecision: ~Copyable {
     private mutating func accepted(_ device: DeviceSnapshot?, _ gateway: GatewayApplication) -> Step {
         guard let route else { return .answer }
         if let refusal = judgePolicy(device, gateway) { return .refuse(refusal) }
-        let needsToken = gateway.routes.routes[route].requiresDeviceToken || requirement == .clientAttestation
+        let needsToken = gateway.routes.routes[route].deviceToken != .none || requirement == .clientAttestation
         return needsToken ? .checkToken : verified
     }
 

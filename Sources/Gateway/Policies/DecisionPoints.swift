@@ -197,7 +197,6 @@ private final class DecisionPoint {
     /// Whether answers are kept.
     private let keepsAnswers: Bool
     /// Whether they depend on more of a request than its route, method and client.
-    private let isVarying: Bool
     private var discovery: OutboundCall?
     private var discoveryTimer: LoopTimer?
 
@@ -216,7 +215,6 @@ private final class DecisionPoint {
         calls = DecisionCalls(settings, on: pool, loop: loop)
         shares = ClientShares(limit: max(16, min(Int(UInt16.max), (upstream.connections + upstream.waiting) / 4)))
         keepsAnswers = settings.cache.nanoseconds > 0
-        isVarying = settings.decision.isVarying
         path = settings.path.map { .success($0) } ?? .failure(.metadata("it was not read yet"))
         guard settings.path == nil else { return }
         discoveryTimer = LoopTimer(loop: loop, startsIn: TimeSpan.milliseconds(0)) { [unowned self] in discover() }
@@ -238,7 +236,7 @@ private final class DecisionPoint {
 
     /// Whether an answer that still holds, and depends on little of a request, allows it.
     func allows(_ exchange: ForwardingExchange) -> Bool {
-        guard keepsAnswers, !isVarying, let key = exchange.answerKey else { return false }
+        guard keepsAnswers, !exchange.varies(settings.decision), let key = exchange.answerKey else { return false }
         return answers.allows(key, at: loop.now)
     }
 
@@ -251,7 +249,7 @@ private final class DecisionPoint {
         then completion: @escaping (Result<PolicyDecision, InquiryFailure>) -> Void
     ) -> Result<PolicyDecision, InquiryFailure>? {
         let key = keepsAnswers ? exchange.answerKey : nil
-        let rest = key != nil && isVarying ? exchange.varyingFacts(settings.decision) : []
+        let rest = key != nil && exchange.varies(settings.decision) ? exchange.varyingFacts(settings.decision) : []
         if let key, let known = answers.answer(to: key, rest, at: loop.now) { return .success(known) }
         let path: String
         switch self.path {

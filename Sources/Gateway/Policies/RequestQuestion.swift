@@ -39,6 +39,7 @@ extension ForwardingExchange {
                 enforcement.pseudonym(ofPerson: $0, for: route.upstream)
             }
         }
+        if let token = tokenOfQuestion(settings) { question.tokenClaims = token.claims }
         if facts.contains(.clientNetwork) {
             question.network = String(decoding: ClientNetwork.text(of: origin.peer), as: UTF8.self)
         }
@@ -47,6 +48,14 @@ extension ForwardingExchange {
         }
         return question
     }
+
+    /// Returns the request's device token if the decision point is sent its claims.
+    private func tokenOfQuestion(_ settings: DecisionSettings) -> DeviceTokens.Verified? {
+        settings.readsDeviceToken ? request.deviceToken : nil
+    }
+
+    /// Whether an answer depends on more of the request than its key.
+    func varies(_ settings: DecisionSettings) -> Bool { settings.isVarying || tokenOfQuestion(settings) != nil }
 
     private func clientOfQuestion(_ route: Route, _ enforcement: Enforcement) -> DecisionQuestion.Client? {
         if let device = request.decision.device {
@@ -81,6 +90,7 @@ extension ForwardingExchange {
         }
         if settings.readsPath { add(head.path.of(bytes)) }
         if settings.facts.contains(.query), let query = head.query { add(query.of(bytes)) }
+        if let token = tokenOfQuestion(settings) { facts += token.digest.bytes }
         if settings.facts.contains(.clientNetwork) { facts += ClientNetwork.text(of: origin.peer) + [0] }
         forEachField(in: settings, head, bytes) { name, value in
             facts += Array(name.utf8) + [0]

@@ -83,7 +83,8 @@ public struct Blueprint: Sendable {
         policies = try PolicyBlueprint(configuration)
         if serves { upstreams += policies.decisionPoints.map(\.upstream) }
         deviceTokens = try configuration.deviceTokens.flatMap { tokens throws(StartupError) in
-            serves ? try DeviceTokenSettings(tokens) : nil
+            let reads = configuration.decisionPoints.values.contains { $0.profile == .dsr }
+            return serves ? try DeviceTokenSettings(tokens, keepsClaims: reads) : nil
         }
         clientAttestations = try configuration.clientAttestations.flatMap { attestations throws(StartupError) in
             serves ? try ClientAttestationSettings(attestations, configuration.proof) : nil
@@ -105,7 +106,8 @@ public struct Blueprint: Sendable {
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed,
                 unusualNames: route.unusualFields, targetForms: Self.targetForms(route),
-                identity: Self.identity(route), requiresDeviceToken: route.deviceToken == .required)
+                identity: Self.identity(route), deviceToken: Self.deviceToken(route),
+                answersAsReference: route.profile == .dsr)
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -261,6 +263,14 @@ public struct Blueprint: Sendable {
             case .semicolon: forms.formUnion([.semicolon, .encodedSemicolon])
             case .encodedSlash: forms.insert(.encodedSlash)
             }
+        }
+    }
+
+    private static func deviceToken(_ route: RouteConfiguration) -> DeviceTokenDemand {
+        switch route.deviceToken {
+        case .required: .required
+        case .optional: .optional
+        case nil: .none
         }
     }
 

@@ -5,7 +5,9 @@ internal import GatewayConfiguration
 
 extension DeviceTokenSettings {
     /// Reads the issuer's keys, and reports their faults now.
-    init(_ tokens: DeviceTokensConfiguration) throws(StartupError) {
+    ///
+    /// - Parameter keepsClaims: Whether a decision point may be sent the claims.
+    init(_ tokens: DeviceTokensConfiguration, keepsClaims: Bool) throws(StartupError) {
         let binding: DeviceTokenBinding =
             switch tokens.binding {
             case .x5t: .x5t
@@ -17,7 +19,7 @@ extension DeviceTokenSettings {
         do {
             let keys = try FileContents.read(path)
             _ = try DeviceTokenVerifier(demands, keys: keys, LibraryContext())
-            self.init(demands, keys: keys, isForwarded: tokens.header == .forward)
+            self.init(demands, keys: keys, isForwarded: tokens.header == .forward, keepsClaims: keepsClaims)
         } catch let error as FileContents.Failure {
             throw StartupError(in: "device_tokens", error, of: .file(path))
         } catch {

@@ -31,6 +31,8 @@ public struct DecisionQuestion: Sendable {
 
     // MARK: - Only in the input of the reference system
 
+    /// The claims of the request's device token, an object in JSON.
+    public var tokenClaims: [UInt8]?
     /// The SHA-256 of the app id.
     public var appDigest: [UInt8]?
     /// The country of the client's address, if something in front of the gateway states it.
@@ -97,6 +99,11 @@ public struct DecisionSettings: Sendable {
     public let headers: [String]
     /// Only for AuthZEN.
     public let mapping: DecisionMapping
+
+    /// Whether the document has the claims of a device token, which state all of these facts.
+    public var readsDeviceToken: Bool {
+        format == .opaReference && facts.isSuperset(of: [.device, .app, .platform, .posture, .subject])
+    }
 
     /// Whether the document depends on the path.
     public var readsPath: Bool { facts.contains(.path) || !mapping.isFixed }

@@ -28,6 +28,11 @@ extension DecisionQuestion {
                 request.member("countryCode", country)
             }
         }
+        if let tokenClaims {
+            input.member("deviceTokenValid", true)
+            input.member("deviceTokenPayload", json: tokenClaims)
+            return
+        }
         guard case .device(let id) = client else { return input.member("deviceTokenValid", false) }
         input.member("deviceTokenValid", true)
         input.object("deviceTokenPayload", keepsEmpty: true) { payload in

@@ -389,7 +389,7 @@ private final class World {
                 name: $0.1, host: "a.example", prefix: $0.1, methods: MethodSet([.get, .post]), requirement: $0.0,
                 enforcedPercent: enforcedPercent, policy: fault == .lacking ? 0 : 1, apps: AppSet(places: [0], of: 1),
                 upstream: 0, contentLimit: 10,
-                webSocket: $0.2, requiresDeviceToken: true)
+                webSocket: $0.2, deviceToken: .required)
         }
         let address = try SocketAddress("127.0.0.1:9")
         let once = Rate(1, per: .seconds(3_600), burst: 1)

@@ -16,7 +16,7 @@ def start_asking(start_attested):
         """`policy`: further members of the policy; `more`: further settings; `changes`: of the decision point's section."""
         settings = policies(point, **changes)
         settings["policies"]["records"].update(policy or {})
-        return start_attested(platforms=platforms, app=app, **settings, **(more or {}))
+        return start_attested(platforms=platforms, app=app, **{**settings, **(more or {})})
     return start
 
 
