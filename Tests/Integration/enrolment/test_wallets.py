@@ -8,12 +8,13 @@ import pytest
 from jwcrypto import jwk, jws
 
 from support.authorization_server import AuthorizationServer
-from support.client import Client, get, post
-from support.client_attestations import WalletInstance, fields, sign
-from support.enrolling_phone import HardwareKey, b64url, error_of
+from support.client import get, post
+from support.client_attestations import WalletInstance, sign
+from support.enrolling_phone import HardwareKey, b64url, error_of, sha256
 from support.enrolment import REFUSED, Enrolling
 from support.pki import attestgate, openssl
 from support.platforms import PLATFORMS
+from support.play_integrity import Console
 from support.recording_upstream import RecordingUpstream
 from support.software_phone import EnrollingGateway, run
 from support.waiting import eventually
@@ -213,6 +214,45 @@ def test_without_the_profile_there_are_no_such_endpoints(pki, tmp_path, upstream
     try:
         for request in [get(STATEMENT), post("/wallet-instance-attestations", b"{}"), get("/.well-known/jwks.json")]:
             assert error_of(enrolling.service.exchange(request)) == (404, "not_found")
+    finally:
+        enrolling.stop()
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_device_that_waits_for_approval_gets_none(pki, tmp_path, upstream, platform):
+    wallet = {"client": CLIENT, "key": str(new_key(tmp_path / "wallet.key"))}
+    enrolling = Enrolling(
+        tmp_path, pki, upstream, platforms=[platform], enrolment={"wallet": wallet, "admission": "approval"}).start()
+    try:
+        phone, wallet = registered(enrolling), WalletInstance(RESOURCE)
+        assert error_of(ask(phone, assertion(phone, wallet))) == REFUSED
+        enrolling.gateway.device_command("approve", phone.key.key_id.hex())
+        assert attestation_for(phone, wallet)
+    finally:
+        enrolling.stop()
+
+
+def test_an_android_wallet_shows_a_token_of_google_play_where_the_app_demands_it(pki, tmp_path, upstream):
+    console = Console(tmp_path / "console")
+    enrolling = Enrolling(tmp_path, pki, upstream, platforms=["android"], app={"play_integrity": {
+        "decryption_key": str(console.decryption), "verification_key": str(console.verification),
+        "device": "MEETS_DEVICE_INTEGRITY", "each_binding": "true"}}, enrolment={
+            "wallet": {"client": CLIENT, "key": str(new_key(tmp_path / "wallet.key"))}}).start()
+    try:
+        phone, wallet = enrolling.phone(), WalletInstance(RESOURCE)
+        nonce = phone.service.nonce()
+        token = console.fresh(sha256(nonce.encode(), phone.tag.encode()))
+        assert phone.initialize(nonce=nonce, play_integrity_token=token).status == 204
+        assert error_of(ask(phone, assertion(phone, wallet))) == (400, "bad_request")
+
+        def shown(**change):
+            nonce = phone.service.nonce()
+            data = f'{{"challenge":"{nonce}","jwk_thumbprint":"{change.pop("key", wallet).key.thumbprint()}"}}'
+            return assertion(phone, wallet, nonce=nonce, integrity_assertion=console.fresh(sha256(data.encode()), **change))
+        assert error_of(ask(phone, shown(key=WalletInstance(RESOURCE)))) == REFUSED
+        weak = {"deviceRecognitionVerdict": ["MEETS_BASIC_INTEGRITY"]}
+        assert error_of(ask(phone, shown(deviceIntegrity=weak))) == (403, "integrity_check_error")
+        assert ask(phone, shown()).status == 200
     finally:
         enrolling.stop()
 
