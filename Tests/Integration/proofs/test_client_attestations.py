@@ -15,6 +15,7 @@ from support.http2_client import HTTP2Client
 from support.phone import Phone
 from support.pki import attestgate
 from support.recording_upstream import RecordingUpstream
+from support.waiting import eventually
 
 CHALLENGES = "/.well-known/attestgate/attestation-challenge"
 METADATA = "/.well-known/oauth-protected-resource"
@@ -276,6 +277,35 @@ def test_no_worker_accepts_a_proof_again_nor_after_a_reload_or_a_restart(tmp_pat
         gateway.start()
         with Client(gateway, None) as client:
             assert_denied(gateway, client.exchange(get("/a", *used)), CHALLENGE, 401)
+    finally:
+        gateway.stop()
+
+
+def test_an_aging_challenge_is_replaced_in_a_response_and_then_expires(tmp_path, pki, upstream):
+    attester, wallet = ClientAttester(tmp_path), WalletInstance(RESOURCE)
+    gateway = Gateway(
+        tmp_path / "gateway", pki, {"service": upstream.address}, ROUTES, clients={"require": "optional"},
+        proof={"challenge_life": "10s"}, client_attestations=attester.settings(RESOURCE)).start()
+    upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nOAuth-Client-Attestation-Challenge: the service's\r\n\r\n"
+    try:
+        with Client(gateway, None) as client:
+            attestation = attester.attestation(wallet)
+
+            def ask(challenge):
+                return client.exchange(get("/a", *fields(attestation, wallet.pop(challenge))))
+
+            def given(challenge):
+                response = ask(challenge)
+                assert response.status == 200
+                return response.values("oauth-client-attestation-challenge")
+            first = challenge_from(client)
+            assert given(first) == [], "the service's is none of ours"
+            second, = eventually(lambda: given(first), lambda: "a new challenge")
+            assert given(second) == []
+            eventually(lambda: ask(first).status == 401, lambda: "the first to expire")
+            assert_denied(gateway, ask(first), CHALLENGE, 401)
+            # Other routes forward what the service sends.
+            assert len(client.exchange(get("/open")).values("oauth-client-attestation-challenge")) == 1
     finally:
         gateway.stop()
 
