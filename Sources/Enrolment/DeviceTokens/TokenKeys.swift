@@ -20,12 +20,14 @@ struct TokenSigner {
     ///
     /// - Parameters:
     ///   - type: The `typ` of the header.
+    ///   - chain: Its `x5c`. None if it is empty.
     ///   - claims: A JSON object.
-    func sign(type: String, _ claims: [UInt8]) throws(CryptographyError) -> String {
+    func sign(type: String, chain: [String] = [], _ claims: [UInt8]) throws(CryptographyError) -> String {
         let header = JSONWriter.object { header in
             header.member("typ", type)
             header.member("alg", "ES256")
             header.member("kid", publicKey.id)
+            if !chain.isEmpty { header.member("x5c", chain) }
         }
         let input = Array("\(Base64URL.encode(header)).\(Base64URL.encode(claims))".utf8)
         let signature = try key.sign(digest: library.sha256(of: input.span))

@@ -11,13 +11,18 @@ public struct WalletSettings: Sendable {
     public var key: [UInt8]
     /// The lifetime of an attestation in seconds.
     public var life: Int64
+    /// The key's certificate and those above in PEM, which are sent in `x5c`. Nil if none are.
+    public var certificates: [UInt8]?
     /// The signed entity statement as it was read. Nil if none is served.
     public var statement: [UInt8]?
 
-    public init(client: String, key: [UInt8], life: Int64, statement: [UInt8]? = nil) {
+    public init(
+        client: String, key: [UInt8], life: Int64, certificates: [UInt8]? = nil, statement: [UInt8]? = nil
+    ) {
         self.client = client
         self.key = key
         self.life = life
+        self.certificates = certificates
         self.statement = statement
     }
 
@@ -26,6 +31,21 @@ public struct WalletSettings: Sendable {
     /// - Throws: if it cannot be read, or is not on P-256.
     public func checkKey(_ library: LibraryContext) throws(CryptographyError) {
         _ = try TokenSigner(pem: key, library)
+    }
+
+    /// Checks the certificates.
+    ///
+    /// - Throws: if they cannot be read, or the first is not the key's.
+    public func checkCertificates(_ library: LibraryContext) throws(CryptographyError) { _ = try chain(library) }
+
+    /// Returns the certificates in base64 of DER (RFC 7515 section 4.1.6). Empty without any.
+    func chain(_ library: LibraryContext) throws(CryptographyError) -> [String] {
+        guard let certificates else { return [] }
+        let chain = try Certificate.all(inPEM: certificates, library)
+        guard let first = chain.first, first.isCertificate(of: try PrivateKey(pem: key, library)) else {
+            throw CryptographyError(doing: "use the certificate: it is not of the key")
+        }
+        return try chain.map { certificate throws(CryptographyError) in Base64.encode(try certificate.der()) }
     }
 
     /// Checks the statement, and returns whether it has expired.
@@ -46,12 +66,15 @@ struct ClientAttestationIssuer {
     /// Nil if none is served.
     let statement: FederationStatement?
     private let client: String
+    private let chain: [String]
 
-    /// - Throws: if the key cannot be read, or is not on P-256, or the statement is none.
+    /// - Throws: if the key cannot be read, or is not on P-256, or the certificates are not of it, or the statement is
+    ///   none.
     init(_ settings: WalletSettings, _ library: LibraryContext) throws(CryptographyError) {
         signer = try TokenSigner(pem: settings.key, library)
         life = settings.life
         client = settings.client
+        chain = try settings.chain(library)
         statement = try settings.statement.map { statement throws(CryptographyError) in
             try FederationStatement(statement, library)
         }
@@ -64,7 +87,7 @@ struct ClientAttestationIssuer {
     ///   - now: The time in seconds since 1970.
     func attestation(for key: PublicJWK, now: Int64) throws(CryptographyError) -> String {
         try signer.sign(
-            type: "oauth-client-attestation+jwt",
+            type: "oauth-client-attestation+jwt", chain: chain,
             JSONWriter.object { claims in
                 claims.member("sub", client)
                 claims.member("iat", now)

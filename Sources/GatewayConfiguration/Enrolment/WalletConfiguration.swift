@@ -5,6 +5,11 @@ public struct WalletConfiguration: Equatable, ConfigurationSection {
     @Setting(
         key: "key", required: .keyFile("a readable PEM file"), "The private key that signs attestations, on P-256.")
     public var keyPath: String
+    /// Nil if attestations name their key by `kid` alone.
+    @Setting(
+        key: "certificate", .file("a readable PEM file"),
+        "The certificate of the key and those above it, which attestations have in `x5c`.")
+    public var certificatePath: String?
     @Setting(
         .wholeSeconds(.seconds(60) ... .seconds(86_400)), unit: "since it was issued", default: "1h",
         "The lifetime of an attestation.")

@@ -241,10 +241,13 @@ struct EnrolmentBlueprint: Sendable {
     private static func wallet(
         _ wallet: WalletConfiguration, _ library: LibraryContext, warnings: inout [StartupWarning]
     ) throws(StartupError) -> WalletSettings {
-        let statement: [UInt8]?
+        let (statement, certificates): ([UInt8]?, [UInt8]?)
         let key: [UInt8]
         do { key = try FileContents.readPrivate(wallet.keyPath) } catch {
             throw StartupError(in: "wallet", error, of: .privateKey(wallet.keyPath))
+        }
+        do { certificates = try wallet.certificatePath.map { try FileContents.read($0) } } catch {
+            throw StartupError(in: "wallet", error, of: wallet.certificatePath.map { .file($0) })
         }
         do { statement = try wallet.statementPath.map { try FileContents.read($0) } } catch {
             throw StartupError(in: "wallet", error, of: wallet.statementPath.map { .file($0) })
@@ -252,6 +255,12 @@ struct EnrolmentBlueprint: Sendable {
         var settings = WalletSettings(client: wallet.client, key: key, life: wallet.life.components.seconds)
         do throws(CryptographyError) { try settings.checkKey(library) } catch {
             throw StartupError("wallet: \(wallet.keyPath): \(error)", of: .privateKey(wallet.keyPath))
+        }
+        if let path = wallet.certificatePath {
+            settings.certificates = certificates
+            do throws(CryptographyError) { try settings.checkCertificates(library) } catch {
+                throw StartupError("wallet: \(path): \(error)", of: .file(path))
+            }
         }
         guard let statement, let path = wallet.statementPath else { return settings }
         settings.statement = statement

@@ -120,7 +120,9 @@ extension EnrolmentConfiguration {
         }
         if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
         if let deviceTokens { files.append(deviceTokens.keyPath) }
-        if let wallet { files += [wallet.keyPath] + [wallet.statementPath].compactMap(\.self) }
+        if let wallet {
+            files += [wallet.keyPath] + [wallet.certificatePath, wallet.statementPath].compactMap(\.self)
+        }
         return files
     }
 }

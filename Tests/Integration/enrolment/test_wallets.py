@@ -1,10 +1,12 @@
 """The wallet profile: client attestations for registered devices, and the statement for a federation."""
 
+import base64
 import json
 import time
 from types import SimpleNamespace
 
 import pytest
+from cryptography import x509
 from jwcrypto import jwk, jws
 
 from support.authorization_server import AuthorizationServer
@@ -126,6 +128,26 @@ def test_a_registered_device_gets_a_client_attestation_for_its_key(enrolling):
         assert abs(claims.pop("iat") - time.time()) < 60 and 3540 < claims.pop("exp") - time.time() <= 3600
         public = {name: value for name, value in wallet.key.export_public(as_dict=True).items() if name != "kid"}
         assert claims == {"sub": CLIENT, "cnf": {"jwk": public}}
+
+
+def test_an_attestation_has_the_certificates_of_the_key(pki, tmp_path, upstream):
+    key, chain = new_key(tmp_path / "wallet.key"), tmp_path / "wallet.pem"
+    openssl("req", "-x509", "-new", "-key", key, "-subj", "/CN=wallet provider", "-days", "30", "-out", chain)
+    wallet = {"client": CLIENT, "key": str(key), "certificate": str(chain)}
+    enrolling = Enrolling(tmp_path, pki, upstream, enrolment={"wallet": wallet}).start()
+    try:
+        header, _ = read(enrolling, attestation_for(registered(enrolling), WalletInstance(RESOURCE)))
+        first, = header["x5c"]
+        certificate = x509.load_der_x509_certificate(base64.b64decode(first))
+        assert jwk.JWK.from_pyca(certificate.public_key()).thumbprint() == header["kid"]
+        # The certificate of another key is none of it.
+        wallet["key"] = str(new_key(tmp_path / "other.key"))
+        enrolling.gateway.conf["enrolment"]["wallet"] = wallet
+        enrolling.gateway.write_conf()
+        done = attestgate("check", "--config", enrolling.gateway.conf_path)
+        assert done.returncode == 1 and "it is not of the key" in done.stderr and "wallet.pem" in done.stderr, done.stderr
+    finally:
+        enrolling.stop()
 
 
 def other():
