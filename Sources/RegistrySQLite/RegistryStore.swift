@@ -317,14 +317,28 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
             reply = try transaction { database in
                 let decision = try rule.decide(reader(database).facts(rule.look))
                 writes = decision.writes
-                try write(writes, database)
-                return decision.reply(try reader(database).existing(decision.reading))
+                return try carryOut(decision, database)
             }
         } catch {
-            // A COMMIT that failed may still be durable.
-            for case .spend(let counter, let device, _, _) in writes { writer.owe(counter, of: device) }
+            owe(writes)
             throw error
         }
+        settle(writes, reply, entries: entries)
+        return reply
+    }
+
+    private func carryOut<Reply>(_ decision: StoreDecision<Reply>, _ database: Database) throws -> Reply {
+        try write(decision.writes, database)
+        return decision.reply(try reader(database).existing(decision.reading))
+    }
+
+    /// A COMMIT that failed may still be durable, so values that it would have spent count as spent.
+    private func owe(_ writes: [StoreWrite]) {
+        for case .spend(let counter, let device, _, _) in writes { writer.owe(counter, of: device) }
+    }
+
+    /// Takes over what has become durable.
+    private func settle<Reply>(_ writes: [StoreWrite], _ reply: Reply, entries: ((Reply) -> [WitnessEntry])?) {
         // Records in memory change only after the transaction, because it may fail.
         writer.apply(writes)
         for case .setState(let state) in writes where state.identity != identity {
@@ -332,7 +346,6 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
             markProgress(isSynced: true)
         }
         if let entries, writes.contains(where: \.changesValidity) { attest(entries(reply)) }
-        return reply
     }
 
     private func write(_ writes: [StoreWrite], _ database: Database) throws {
@@ -379,6 +392,38 @@ public final class RegistryStore: RegistryAtRest, WitnessedStore {
             // A COMMIT that failed may still be durable, so all values of the batch count as spent.
             for entry in batch { writer.owe(entry.counter, of: entry.device) }
             return batch.map { _ in .storeUnavailable }
+        }
+    }
+
+    /// The same, and then performs an operation in the same transaction, because each takes a sync of the disk.
+    ///
+    /// - Parameter rule: The operation's.
+    func commit(
+        _ batch: [CounterEntry], performing command: RegistryCommand, _ rule: StoreRule<RegistryReply>, at time: Int64
+    ) -> (outcomes: [CounterOutcome], result: Result<RegistryReply, StoreError>) {
+        var writes: [StoreWrite] = []
+        do throws(StoreError) {
+            let committed = try writing { database -> ([CounterOutcome], Result<RegistryReply, StoreError>) in
+                let outcomes = try writer.commit(batch, identity.epoch, database)
+                let facts = try reader(database).facts(rule.look)
+                let decision: StoreDecision<RegistryReply>
+                do throws(StoreError) { decision = try rule.decide(facts) } catch {
+                    return (outcomes, .failure(error))
+                }
+                guard !decision.writes.isEmpty else { return (outcomes, .success(decision.reply([]))) }
+                writes = decision.writes
+                let reply = try carryOut(decision, database)
+                try writer.advance(database)
+                return (outcomes, .success(reply))
+            }
+            if case .success(let reply) = committed.1 {
+                settle(writes, reply) { command.witnessEntries(for: $0, at: time) }
+            }
+            return committed
+        } catch {
+            for entry in batch { writer.owe(entry.counter, of: entry.device) }
+            owe(writes)
+            return (batch.map { _ in .storeUnavailable }, .failure(error))
         }
     }
 

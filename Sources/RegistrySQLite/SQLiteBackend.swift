@@ -3,10 +3,14 @@ public import Registry
 public import RevocationJournal
 internal import Vocabulary
 
-/// The SQLite store for the store's thread. It answers each request before the call returns, and does background work
-/// in slices between requests.
+/// The SQLite store for the store's thread. It does background work in slices between requests.
+///
+/// It answers before the call returns, except that what phones do to enrol waits for the next batch of counters, with
+/// which it shares a transaction, or for the end of the turn.
 final class SQLiteBackend: StoreBackend {
     private let store: RegistryStore
+    /// The operations that wait, the oldest first.
+    private var waiting: [Operation] = []
     private var signal: (StoreSignal) -> Void = { _ in }
     /// The time of the last tick.
     private var time: Int64 = 0
@@ -26,6 +30,12 @@ final class SQLiteBackend: StoreBackend {
     private static let endingLimit = 256
     /// The maximum number of expired rows of a kind that are removed in one transaction.
     private static let removalLimit = 500
+
+    private struct Operation {
+        let command: RegistryCommand
+        let time: Int64
+        let answer: (Result<RegistryReply, StoreError>) -> Void
+    }
 
     init(_ store: RegistryStore) {
         self.store = store
@@ -47,13 +57,22 @@ final class SQLiteBackend: StoreBackend {
     func commit(_ entries: [CounterEntry], answer: @escaping (Int, CounterOutcome) -> Void) {
         isBusy = true
         isTidying = false
-        let outcomes = watchingFailure { store.commit(entries) }
+        let operation = waiting.first
+        let rule = operation.flatMap { $0.command.rule(at: $0.time) }
+        var result: Result<RegistryReply, StoreError>?
+        let outcomes = watchingFailure {
+            guard let operation, let rule, !rule.isOftenIdle else { return store.commit(entries) }
+            let both = store.commit(entries, performing: operation.command, rule, at: operation.time)
+            result = both.result
+            return both.outcomes
+        }
         if store.isAvailable {
             signal(.confirmed(at: .now))
             let committed = outcomes.count { $0 == .committed }
             if committed > 0 { signal(.committed(committed)) }
         }
         for (index, outcome) in outcomes.enumerated() { answer(index, outcome) }
+        if let result { finish(waiting.removeFirst(), result) }
     }
 
     func find(_ key: KeyID, answer: @escaping (Result<FoundDevice?, StoreError>) -> Void) {
@@ -66,9 +85,23 @@ final class SQLiteBackend: StoreBackend {
     func perform(
         _ command: RegistryCommand, at time: Int64, answer: @escaping (Result<RegistryReply, StoreError>) -> Void
     ) {
-        let result = watchingFailure { store.perform(command, at: time) }
-        if case .success(let reply) = result { signal(.changes(StoreChange.all(of: command, reply))) }
-        answer(result)
+        let operation = Operation(command: command, time: time, answer: answer)
+        guard !command.mayWait else {
+            waiting.append(operation)
+            return signal(.isWorkLeft)
+        }
+        // No operation overtakes one that changes something.
+        if command.rule(at: time) != nil { while !waiting.isEmpty { perform(waiting.removeFirst()) } }
+        perform(operation)
+    }
+
+    private func perform(_ operation: Operation) {
+        finish(operation, watchingFailure { store.perform(operation.command, at: operation.time) })
+    }
+
+    private func finish(_ operation: Operation, _ result: Result<RegistryReply, StoreError>) {
+        if case .success(let reply) = result { signal(.changes(StoreChange.all(of: operation.command, reply))) }
+        operation.answer(result)
     }
 
     private func watchingFailure<Answer>(_ ask: () -> Answer) -> Answer {
@@ -102,6 +135,11 @@ final class SQLiteBackend: StoreBackend {
     }
 
     func workOn() {
+        // One for each turn, so that counters never wait for more than one.
+        if !waiting.isEmpty {
+            perform(waiting.removeFirst())
+            if !waiting.isEmpty { return signal(.isWorkLeft) }
+        }
         if isEnding || isRemoving { expire() }
         tidy()
     }
@@ -170,6 +208,16 @@ final class SQLiteBackend: StoreBackend {
         }
         store.markProgress(isSynced: true)
         done()
+    }
+}
+
+extension RegistryCommand {
+    /// Whether counters that arrived later may be committed before it. A revocation must refuse them.
+    fileprivate var mayWait: Bool {
+        switch self {
+        case .initialize, .bindKey, .reattest, .noteSeen: true
+        default: false
+        }
     }
 }
 

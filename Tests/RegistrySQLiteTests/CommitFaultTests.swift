@@ -48,6 +48,26 @@ struct CommitFaultTests {
         }
     }
 
+    @Test("a commit and a revocation in one transaction fail together, and the values stay used")
+    func together() throws {
+        try eachOperation([.write, .sync]) { store, disk in
+            let entries = [store.entry(1, 2), store.entry(2, 1)]
+            let command = RegistryCommand.revoke(entries[0].device)
+            let rule = try #require(command.rule(at: 2_000))
+            let (outcomes, result) = store.commit(entries, performing: command, rule, at: 2_000)
+            #expect(outcomes == [CounterOutcome](repeating: disk.hasFailed ? .storeUnavailable : .committed, count: 2))
+            #expect(((try? result.get()) == nil) == disk.hasFailed)
+            // Once it has not failed, the revocation holds for the next batch.
+            if !disk.hasFailed { #expect(store.commit(1, 3) == .deviceRevoked) }
+        } then: { store, number in
+            try store.reopen()
+            let isRevoked = try store.show(.id(store.entry(1, 1).device)).device.state == .revoked
+            let again = [store.entry(1, 2, mode: window(8)), store.entry(2, 1, mode: window(8))]
+            #expect(store.commit(again) == [isRevoked ? .deviceRevoked : .replayed, .replayed], "operation \(number)")
+            #expect(store.commit(2, 2) == .committed)
+        }
+    }
+
     @Test("a failed revocation is recorded completely or not at all, and can be repeated")
     func revocation() throws {
         try eachOperation([.write, .sync]) { store, disk in

@@ -22,7 +22,7 @@ struct RegistryFailureTests {
         let scratch = try Scratch()
         let log = Log()
         let registry = try startRegistry(
-            scratch, devices: 3, { _, options in options.maximumPages = 36 }, observe: { log.append($0) })
+            scratch, devices: 3, { _, options in options.maximumPages = 48 }, observe: { log.append($0) })
         let worker = try TestWorker(registry)
         let device = try worker.find(1)
         let epoch = registry.identity.epoch

@@ -111,9 +111,10 @@ final class StoreThread {
         deliver()
         look()
         deliver()
-        if case .due(let descriptor) = end { return finish(asking: descriptor) }
+        if finishIfDue() { return }
         store.workOn()
         deliver()
+        _ = finishIfDue()
     }
 
     private func tick() {
@@ -141,14 +142,19 @@ final class StoreThread {
         }
     }
 
-    /// Closes the store when no request is left.
-    private func finish(asking descriptor: Int32?) {
-        guard batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else { return }
+    /// Closes the store when that is due and no request is left.
+    ///
+    /// - Returns: Whether it closes.
+    private func finishIfDue() -> Bool {
+        guard case .due(let descriptor) = end, batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else {
+            return false
+        }
         end = .finishing
         store.finish { [unowned self] in
             guard let descriptor else { return loop.stop() }
             loop.whenTurnEnds { [self] in ask(descriptor) }
         }
+        return true
     }
 
     /// Continues with what another process answers.
@@ -388,7 +394,7 @@ final class StoreThread {
             guard let self else { return }
             isDeliveryDue = false
             deliver()
-            if case .due(let descriptor) = end { finish(asking: descriptor) }
+            _ = finishIfDue()
         }
     }
 

@@ -116,6 +116,34 @@ struct CounterConformanceTests {
         #expect(try store.commit(ids[0], 1, 1, mode: window(8)) == .replayed)
     }
 
+    @Test(
+        "enrolments and counters that arrive together are all answered, and a refusal refuses no other",
+        arguments: StoreKind.allCases)
+    func together(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let ids = try store.populate(2)
+        var verdicts: [InitializationVerdict] = []
+        func initialize(_ number: Int) {
+            store.backend.perform(.initialize(store.initialization(number)), at: 1_000) { result in
+                if case .success(.initialization(let verdict)) = result { verdicts.append(verdict) }
+            }
+        }
+        initialize(1)
+        initialize(3)
+        #expect(try store.commit([store.entry(ids[0], 1, 1)]) == [.committed])
+        store.run { verdicts.count == 2 }
+        initialize(4)
+        #expect(try store.commit([store.entry(ids[0], 1, 2), store.entry(ids[0], 1, 1)]) == [.committed, .replayed])
+        store.run { verdicts.count == 3 }
+        try #require(verdicts.count == 3)
+        #expect(verdicts[0] == .refused(.keyRegistered))
+        for verdict in verdicts[1...] {
+            guard case .registered(let details) = verdict else { throw AskedStore.OtherReply() }
+            #expect(try store.details(.show(.id(details.device.id))).device == details.device)
+        }
+    }
+
     @Test("a fresh epoch refuses values accepted under the previous one, and only those", arguments: StoreKind.allCases)
     func epochs(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
