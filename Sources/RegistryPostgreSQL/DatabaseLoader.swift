@@ -13,6 +13,7 @@ final class DatabaseLoader {
     private var tokens: [SingleUse] = []
     private var subjects: [(subject: Fingerprint, time: Int64)] = []
     private var barred: [BarredKey] = []
+    private var federation: [StoreWrite] = []
 
     private static let rows = 256
 
@@ -82,6 +83,14 @@ final class DatabaseLoader {
         case .barredKey(let key):
             barred.append(key)
             if barred.count >= Self.rows { try writeBarred() }
+        case .service(let service):
+            federation.append(.federation(.keep(service)))
+            if federation.count >= Self.rows { try writeFederation() }
+        case .federationToken(let token):
+            // Tokens may belong to the last devices.
+            try writeDevices()
+            federation.append(.federation(.insert(token)))
+            if federation.count >= Self.rows { try writeFederation() }
         case .end: break
         }
     }
@@ -318,6 +327,22 @@ final class DatabaseLoader {
         barred.removeAll(keepingCapacity: true)
     }
 
+    private func writeFederation() throws {
+        guard !federation.isEmpty else { return }
+        let devices = federation.compactMap { write in
+            if case .federation(.insert(let token)) = write { token.device } else { nil }
+        }
+        let found = try database.run(
+            "SELECT hardware_key FROM device WHERE hardware_key = ANY($1)", [.bytesList(devices.map(\.bytes))])
+        let known = Set(try (0..<found.rows).map { try found.key($0, 0, "device") })
+        // A device may have been registered after the devices had been exported.
+        let writes = federation.filter { write in
+            if case .federation(.insert(let token)) = write { known.contains(token.device) } else { true }
+        }
+        _ = try database.run(writes.flatMap(\.databaseStatements))
+        federation.removeAll(keepingCapacity: true)
+    }
+
     /// Completes the import. Keys that the store barred before stay barred. Earlier challenges, nonces and tokens are
     /// refused.
     private func finish(at time: Int64) throws {
@@ -326,6 +351,7 @@ final class DatabaseLoader {
         try writeTokens()
         try writeSubjects()
         try writeBarred()
+        try writeFederation()
         let state = try DatabaseReader(database).facts(StoreLook()).state
         _ = try database.run(
             SQLWrites.completing(

@@ -21,8 +21,9 @@ struct DatabaseUpkeep {
         let nonces = try isMoreLeft(UpkeepRules.removeUsed(.nonce, at: time, limit: Self.slice), time)
         let tokens = try isMoreLeft(UpkeepRules.removeUsed(.token, at: time, limit: Self.slice), time)
         let certificates = try isMoreLeft(UpkeepRules.removeCertificates(at: time, limit: Self.slice), time)
+        let federation = try isMoreLeft(UpkeepRules.removeTokens(at: time, limit: Self.slice), time)
         let changes = try removeChanges(at: time)
-        return ended || nonces || tokens || certificates || changes
+        return ended || nonces || tokens || certificates || federation || changes
     }
 
     private func isMoreLeft(_ rule: StoreRule<UpkeepResult>, _ time: Int64) throws -> Bool {

@@ -4,7 +4,7 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth]
+    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///
@@ -281,5 +281,44 @@ enum PostgreSQLSchema {
             claims BYTEA NOT NULL CHECK (length(claims) <= \(Signals.sizeLimit))
         )
         """
+    ]
+
+    /// The federation's tokens and services.
+    private static let eleventh = [
+        """
+        CREATE TABLE federation_token (
+            -- SHA-256 of the token.
+            id BYTEA PRIMARY KEY CHECK (length(id) = 32),
+            kind TEXT NOT NULL CHECK (kind IN ('instance', 'code', 'service', 'app')),
+            -- The token from which it was derived. Its row is not removed before this one.
+            parent BYTEA CHECK (parent IS NULL OR length(parent) = 32),
+            device BIGINT NOT NULL REFERENCES device (id),
+            audience TEXT NOT NULL,
+            party TEXT,
+            scope TEXT NOT NULL,
+            thumbprint TEXT,
+            issued_at BIGINT NOT NULL,
+            expires_at BIGINT NOT NULL,
+            revoked_at BIGINT
+        )
+        """,
+        "CREATE INDEX federation_token_device ON federation_token (device)",
+        "CREATE INDEX federation_token_parent ON federation_token (parent) WHERE parent IS NOT NULL",
+        "CREATE INDEX federation_token_expiry ON federation_token (expires_at)",
+        """
+        CREATE TABLE federation_service (
+            id TEXT PRIMARY KEY CHECK (length(id) = 36),
+            name TEXT NOT NULL,
+            url TEXT NOT NULL UNIQUE,
+            token_endpoint TEXT NOT NULL,
+            description_url TEXT NOT NULL,
+            info TEXT,
+            -- SHA-256 of its own token.
+            secret BYTEA NOT NULL UNIQUE CHECK (length(secret) = 32),
+            joined_at BIGINT NOT NULL,
+            approved_at BIGINT,
+            revoked_at BIGINT
+        )
+        """,
     ]
 }

@@ -179,7 +179,8 @@ final class SQLiteBackend: StoreBackend {
         let nonces = try store.decide(UpkeepRules.removeUsed(.nonce, at: time, limit: Self.removalLimit))
         let tokens = try store.decide(UpkeepRules.removeUsed(.token, at: time, limit: Self.removalLimit))
         let certificates = try store.decide(UpkeepRules.removeCertificates(at: time, limit: Self.removalLimit))
-        isRemoving = nonces.isMoreLeft || tokens.isMoreLeft || certificates.isMoreLeft
+        let federation = try store.decide(UpkeepRules.removeTokens(at: time, limit: Self.removalLimit))
+        isRemoving = nonces.isMoreLeft || tokens.isMoreLeft || certificates.isMoreLeft || federation.isMoreLeft
         if isEnding || isRemoving { signal(.isWorkLeft) }
     }
 

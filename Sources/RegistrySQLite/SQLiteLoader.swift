@@ -90,6 +90,12 @@ final class SQLiteLoader {
         case .usedToken(let token): try write(.use(token, .token))
         case .revokedSubject(let subject, let time): try write(.barSubject(subject, at: time))
         case .barredKey(let barred): try write(.barKey(barred.key, barred.kind, at: barred.barredAt))
+        case .service(let service): try write(.federation(.keep(service)))
+        case .federationToken(let token):
+            // Its device may have been registered after the devices had been exported.
+            if try isThere("SELECT 1 FROM device WHERE hardware_key = ?", token.device.blob) {
+                try write(.federation(.insert(token)))
+            }
         case .end: break
         }
     }

@@ -34,6 +34,7 @@ enum SQLiteSchema {
         migrator.registerMigration("v12", migrate: indexDevelopmentDevices)
         migrator.registerMigration("v13", migrate: addPosture)
         migrator.registerMigration("v14", migrate: addSignals)
+        migrator.registerMigration("v15", migrate: addFederation)
         return migrator
     }
 
@@ -307,6 +308,44 @@ enum SQLiteSchema {
                     -- An object in JSON. The last column, as it is long.
                     claims BLOB NOT NULL CHECK (length(claims) <= \(Signals.sizeLimit))
                 ) STRICT;
+                """)
+    }
+
+    /// Adds the federation's tokens and services.
+    private static func addFederation(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE TABLE federation_token (
+                    -- SHA-256 of the token.
+                    id BLOB PRIMARY KEY CHECK (length(id) = 32),
+                    kind TEXT NOT NULL CHECK (kind IN ('instance', 'code', 'service', 'app')),
+                    -- The token from which it was derived. Its row is not removed before this one.
+                    parent BLOB CHECK (parent IS NULL OR length(parent) = 32),
+                    device INTEGER NOT NULL REFERENCES device (id),
+                    audience TEXT NOT NULL CHECK (length(audience) <= \(FederationToken.textLimit)),
+                    party TEXT,
+                    scope TEXT NOT NULL CHECK (length(scope) <= \(FederationToken.textLimit)),
+                    thumbprint TEXT,
+                    issued_at INTEGER NOT NULL,
+                    expires_at INTEGER NOT NULL,
+                    revoked_at INTEGER
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX federation_token_device ON federation_token (device);
+                CREATE INDEX federation_token_parent ON federation_token (parent) WHERE parent IS NOT NULL;
+                CREATE INDEX federation_token_expiry ON federation_token (expires_at);
+                CREATE TABLE federation_service (
+                    id TEXT PRIMARY KEY CHECK (length(id) = 36),
+                    name TEXT NOT NULL,
+                    url TEXT NOT NULL UNIQUE,
+                    token_endpoint TEXT NOT NULL,
+                    description_url TEXT NOT NULL,
+                    info TEXT,
+                    -- SHA-256 of its own token.
+                    secret BLOB NOT NULL UNIQUE CHECK (length(secret) = 32),
+                    joined_at INTEGER NOT NULL,
+                    approved_at INTEGER,
+                    revoked_at INTEGER
+                ) STRICT, WITHOUT ROWID;
                 """)
     }
 

@@ -74,12 +74,17 @@ extension ExportCounts {
     /// The text for people.
     var text: String {
         func some(_ count: Int64, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }
-        return [
+        let federation = [
+            services > 0 ? some(services, "service", "services") : nil,
+            federationTokens > 0 ? some(federationTokens, "federation token", "federation tokens") : nil,
+        ].compactMap(\.self)
+        let texts = [
             some(devices, "device", "devices"), some(certificates, "certificate", "certificates"),
             some(usedTokens, "used token", "used tokens"),
             some(revokedSubjects, "revoked subject", "revoked subjects"),
             some(barredKeys, "barred key", "barred keys"),
-        ].joined(separator: ", ")
+        ]
+        return (texts + federation).joined(separator: ", ")
     }
 }
 

@@ -142,7 +142,7 @@ struct DeviceEndpointTests {
     @Test("a store failure is reported as such, never as success")
     func storeFails() throws {
         // The disk is full.
-        let served = try TestAdministration(maximumPages: 36)
+        let served = try TestAdministration(maximumPages: 43)
         var added = 0
         var fault: AdministrationClientError?
         while fault == nil, added < 1_000 {

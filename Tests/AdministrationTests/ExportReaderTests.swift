@@ -180,7 +180,8 @@ struct ExportReaderTests {
         #expect(devices.count == 300)
         #expect(Set(devices).count == 300)
         #expect(
-            try served.ask("GET /registry/export?from=barred-").content == #"{"next":null,"store":"\#(store)"}"# + "\n")
+            try served.ask("GET /registry/export?from=federation-").content == #"{"next":null,"store":"\#(store)"}"#
+                + "\n")
         for query in ["from=", "from=devices", "from=devices-1", "from=things-", "after=devices-"] {
             #expect(try served.refusal("GET /registry/export?\(query)") == "400 bad_request")
         }

@@ -41,6 +41,22 @@ package enum ExportSample {
                 signals: Signals(content: Array(#"{"a":["b"]}"#.utf8), claimedAt: 15)))
     }()
 
+    /// A head that says that services and tokens of a federation follow.
+    package static let federationHead = ExportRecord.head(
+        ExportHead(
+            time: 1_763_800_000, store: store, revocationList: 7, tokensRemoved: 1_763_700_000, secretCheck: nil,
+            hasFederation: true))
+
+    package static let service = FederationService(
+        id: "00000000-0000-4000-8000-000000000001", name: "Learning \u{1f393}", url: "https://learn.example",
+        tokenEndpoint: "https://learn.example/token", descriptionURL: "https://learn.example/services.txt",
+        info: "\"quoted\"", secret: Fixture.fingerprint(1, kind: 20), joinedAt: 15, approvedAt: 16, revokedAt: 17)
+
+    package static let federationToken = FederationToken(
+        id: Fixture.fingerprint(2, kind: 22), kind: .app, parent: Fixture.fingerprint(1, kind: 22),
+        device: Fixture.hardwareKey(2), audience: "https://learn.example", party: "org.example.other",
+        scope: "read write", thumbprint: "thumbprint", issuedAt: 18, expiresAt: 19, revokedAt: 20)
+
     package static let barred = BarredKey(key: Fixture.hardwareKey(9), kind: .hardware, barredAt: 14)
 
     package static func certificate(_ number: Int) -> ExportRecord {

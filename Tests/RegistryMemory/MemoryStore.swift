@@ -12,6 +12,8 @@ package final class MemoryContent {
     package var revokedSubjects: [Fingerprint: Int64] = [:]
     fileprivate var seen: [DeviceID: Int64] = [:]
     package var barredKeys: [BarredKeyKind: [KeyID: Int64]] = [:]
+    fileprivate var tokens: [Fingerprint: FederationToken] = [:]
+    fileprivate var services: [String: FederationService] = [:]
     package var secretCheck: Fingerprint?
     /// Whether an import was started and has not succeeded.
     package var isLoading = false
@@ -74,11 +76,70 @@ package final class MemoryContent {
             if isBarred(key, .mTLS) { facts.barredKeys[.mTLS, default: []].insert(key) }
         }
         facts.listed = look.listed.map(listed) ?? []
+        addFederation(look, to: &facts)
         if let due = look.due {
             facts.due = Array(
                 rows(due.rows).filter { $0.time <= due.time }.sorted { $0.time < $1.time }.prefix(due.limit))
         }
         return facts
+    }
+
+    private func addFederation(_ look: StoreLook, to facts: inout StoreFacts) {
+        for id in look.federationTokens {
+            facts.federationTokens[id] = found(id)
+            facts.parents[id] = tokens[id]?.parent.flatMap { tokens[$0] }
+        }
+        if let time = look.tokensOfDevice, let id = look.device.flatMap({ number(of: $0) }) {
+            let own = tokens.values.filter { $0.device == self[id].identity.hardwareKey && $0.expiresAt > time }
+            facts.liveTokens = own.count
+            let newest = own.filter { $0.kind == .instance && $0.revokedAt == nil }.max { $0.issuedAt < $1.issuedAt }
+            facts.newestInstance = newest.flatMap { found($0.id) }
+        }
+        facts.service = look.service.flatMap { service($0) }
+        facts.serviceWithURL = look.serviceURL.flatMap { service(.url($0))?.id }
+        facts.services = services.count
+    }
+
+    private func found(_ id: Fingerprint) -> FoundToken? {
+        guard let token = tokens[id], let device = number(of: .hardwareKey(token.device)) else { return nil }
+        return FoundToken(
+            token: token, device: device, isDeviceRevoked: self[device].revokedAt != nil,
+            subject: self[device].subject)
+    }
+
+    private func service(_ selector: ServiceSelector) -> FederationService? {
+        switch selector {
+        case .id(let id): services[id]
+        case .url(let url): services.values.first { $0.url == url }
+        case .secret(let secret): services.values.first { $0.secret == secret }
+        }
+    }
+
+    private func apply(_ write: FederationWrite) {
+        switch write {
+        case .insert(let token): tokens[token.id] = token
+        case .retire(let id, let time): tokens[id] = tokens[id]?.revoked(at: time)
+        case .revoke(let id, let time):
+            tokens[id] = tokens[id]?.revoked(at: time)
+            for child in tokens.values where child.parent == id { apply(.revoke(child.id, at: time)) }
+        case .keep(let service): services[service.id] = service
+        case .remove(let end, let limit):
+            for token in removable.filter({ $0.expiresAt <= end }).prefix(limit) { tokens[token.id] = nil }
+        }
+    }
+
+    /// The tokens from which no other was derived, in the order of their expiry.
+    private var removable: [FederationToken] {
+        let parents = Set(tokens.values.compactMap(\.parent))
+        return tokens.values.filter { !parents.contains($0.id) }.sorted { $0.expiresAt < $1.expiresAt }
+    }
+
+    private func usedServices(of device: DeviceID) -> [FederationService] {
+        let subject = self[device].subject
+        let keys = numbers.filter { $0 == device || (subject != nil && self[$0].subject == subject) }
+            .map { self[$0].identity.hardwareKey }
+        let urls = Set(tokens.values.filter { $0.kind == .service && keys.contains($0.device) }.map(\.audience))
+        return services.values.filter { $0.approvedAt != nil && urls.contains($0.url) }.sorted { $0.id < $1.id }
     }
 
     private func listed(_ listed: StoreLook.Listed) -> [(device: DeviceID, serials: [String])] {
@@ -111,6 +172,7 @@ package final class MemoryContent {
             }
         case .used(let kind): (used[kind] ?? [:]).values.map { StoreFacts.DueRow(time: $0) }
         case .certificates: certificates.values.map { StoreFacts.DueRow(time: $0.notAfter) }
+        case .federationTokens: removable.map { StoreFacts.DueRow(time: $0.expiresAt) }
         }
     }
 
@@ -207,6 +269,7 @@ package final class MemoryContent {
             guard let known = self[id].receipt else { return }
             self[id].receipt = ExportedReceipt(
                 content: content ?? known.content, riskMetric: riskMetric, refresh: refresh)
+        case .federation(let write): apply(write)
         case .removeUsed(let kind, let end, let limit):
             for (id, _) in (used[kind] ?? [:]).filter({ $0.value <= end }).sorted(by: { $0.value < $1.value })
                 .prefix(limit)
@@ -301,6 +364,17 @@ package final class MemoryContent {
             }
             return .receiptFigures(
                 ReceiptFigures(aboveCeiling: counts, oldestDue: rows(.receipts).map(\.time).filter { $0 <= due }.min()))
+        case .findToken(let id): return .foundToken(found(id))
+        case .listTokens(let device):
+            let own = tokens.values.filter {
+                $0.device == self[device].identity.hardwareKey && $0.expiresAt > time
+            }
+            return .tokens(own.sorted { $0.issuedAt > $1.issuedAt })
+        case .listUsedServices(let device): return .services(usedServices(of: device))
+        case .findService(let selector): return .service(service(selector).map { .service($0) } ?? .unknown)
+        case .listServices(let after, let limit):
+            return .services(
+                Array(services.values.filter { $0.id > after }.sorted { $0.id < $1.id }.prefix(max(0, limit))))
         case .export(let cursor, let limit): return .exportPage(exportPage(from: cursor, limit: limit, at: time))
         default: preconditionFailure("an operation with a rule")
         }
@@ -362,7 +436,8 @@ extension MemoryContent: RegistryAtRest {
     fileprivate func exportPage(from cursor: ExportCursor, limit: Int, at time: Int64) -> ExportPage {
         let head = ExportHead(
             time: time, store: state.identity.store, revocationList: state.revocationList,
-            tokensRemoved: state.tokensRemoved, secretCheck: secretCheck)
+            tokensRemoved: state.tokensRemoved, secretCheck: secretCheck,
+            hasFederation: !services.isEmpty || !tokens.isEmpty)
         let rows = section(cursor.section).filter {
             cursor.after.isEmpty || cursor.after.lexicographicallyPrecedes($0.place)
         }.sorted { $0.place.lexicographicallyPrecedes($1.place) }.prefix(limit)
@@ -384,6 +459,8 @@ extension MemoryContent: RegistryAtRest {
         case .usedTokens:
             (used[.token] ?? [:]).map { ($0.key.bytes, .usedToken(SingleUse(id: $0.key, expiresAt: $0.value))) }
         case .revokedSubjects: revokedSubjects.map { ($0.key.bytes, .revokedSubject($0.key, at: $0.value)) }
+        case .services: services.values.map { (Array($0.id.utf8), .service($0)) }
+        case .federationTokens: tokens.values.map { ($0.id.bytes, .federationToken($0)) }
         case .barredKeys:
             barredKeys.flatMap { kind, keys in
                 keys.map { BarredKey(key: $0.key, kind: kind, barredAt: $0.value) }
@@ -417,6 +494,7 @@ extension MemoryContent: RegistryAtRest {
         let identity = StoreIdentity(store: RandomID(), epoch: RandomID())
         (devices, used, certificates) = (loaded.devices, loaded.used, loaded.certificates)
         used[.nonce] = nil
+        (tokens, services) = (loaded.tokens, loaded.services)
         (revokedSubjects, barredKeys) = (loaded.revokedSubjects, loaded.barredKeys)
         (state, secretCheck, isLoading) = (state.imported(head, as: identity, at: time), head?.secretCheck, false)
     }
@@ -441,6 +519,9 @@ extension MemoryContent: RegistryAtRest {
         case .usedToken(let token): apply(.use(token, .token))
         case .revokedSubject(let subject, let time): apply(.barSubject(subject, at: time))
         case .barredKey(let barred): apply(.barKey(barred.key, barred.kind, at: barred.barredAt))
+        case .service(let service): apply(.federation(.keep(service)))
+        case .federationToken(let token):
+            if number(of: .hardwareKey(token.device)) != nil { apply(.federation(.insert(token))) }
         }
     }
 }
@@ -517,7 +598,7 @@ package final class MemoryStore: StoreBackend {
         let rules =
             [UpkeepRules.endDueBindings(at: time, limit: 256)]
             + SingleUseKind.allCases.map { UpkeepRules.removeUsed($0, at: time, limit: 256) }
-            + [UpkeepRules.removeCertificates(at: time, limit: 256)]
+            + [UpkeepRules.removeCertificates(at: time, limit: 256), UpkeepRules.removeTokens(at: time, limit: 256)]
         for rule in rules {
             guard let ended = try? content.decide(rule).reply.ended, !ended.isEmpty else { continue }
             signal(.changes([.ended(ended)]))

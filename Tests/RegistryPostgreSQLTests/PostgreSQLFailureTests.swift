@@ -211,6 +211,7 @@ struct PostgreSQLFailureTests {
         // As the first version left them.
         _ = try place.execute(
             """
+            DROP TABLE federation_token; DROP TABLE federation_service;
             DROP TABLE device_seen; DROP TABLE signals; DROP INDEX issued_certificate_binding; DROP INDEX device_development;
             DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
             ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
@@ -232,7 +233,7 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "10")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "11")
         #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(security_level) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(bundle_version) FROM attestation").text(0, 0) == "0")

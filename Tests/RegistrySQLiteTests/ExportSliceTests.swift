@@ -28,7 +28,7 @@ struct ExportSliceTests {
         }
         #expect(keys == (1...5).map(Fixture.hardwareKey))
         // One that finds no more devices, and one for each kind behind them.
-        #expect(pages == 10)
+        #expect(pages == 12)
     }
 
     @Test("a page ends when it is large, however long a device's line is")

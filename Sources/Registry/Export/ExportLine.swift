@@ -40,6 +40,8 @@ public enum ExportLine {
                 $0.text("kind", barred.kind.rawValue)
                 $0.integer("barred_at", barred.barredAt)
             }
+        case .service(let service): line.object("service") { $0.write(service) }
+        case .federationToken(let token): line.object("federation_token") { $0.write(token) }
         case .end(let end): line.object("end") { $0.write(end) }
         }
         return line.finish()
@@ -148,12 +150,42 @@ extension ExportLineWriter {
         integer("failures", Int64(receipt.refresh.failures))
     }
 
+    fileprivate mutating func write(_ service: FederationService) {
+        text("id", service.id)
+        // Names may have any characters.
+        bytes("name", Array(service.name.utf8))
+        text("url", service.url)
+        text("token_endpoint", service.tokenEndpoint)
+        text("description_url", service.descriptionURL)
+        bytes("info", service.info.map { Array($0.utf8) })
+        bytes("secret", service.secret.bytes)
+        integer("joined_at", service.joinedAt)
+        integer("approved_at", service.approvedAt)
+        integer("revoked_at", service.revokedAt)
+    }
+
+    fileprivate mutating func write(_ token: FederationToken) {
+        bytes("id", token.id.bytes)
+        text("kind", token.kind.rawValue)
+        bytes("parent", token.parent?.bytes)
+        bytes("device", token.device.bytes)
+        text("audience", token.audience)
+        text("party", token.party)
+        text("scope", token.scope)
+        text("thumbprint", token.thumbprint)
+        integer("issued_at", token.issuedAt)
+        integer("expires_at", token.expiresAt)
+        integer("revoked_at", token.revokedAt)
+    }
+
     fileprivate mutating func write(_ end: ExportEnd) {
         integer("devices", end.counts.devices)
         integer("certificates", end.counts.certificates)
         integer("used_tokens", end.counts.usedTokens)
         integer("revoked_subjects", end.counts.revokedSubjects)
         integer("barred_keys", end.counts.barredKeys)
+        integer("services", end.counts.services > 0 ? end.counts.services : nil)
+        integer("federation_tokens", end.counts.federationTokens > 0 ? end.counts.federationTokens : nil)
         bytes("sha256", end.digest.bytes)
     }
 }

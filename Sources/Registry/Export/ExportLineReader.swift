@@ -194,6 +194,11 @@ extension ExportLineReader {
                 barredAt: try line.integer("barred_at"))
         }
         if let barred { return .barredKey(barred) }
+        if let service = try object("service", { line throws(ExportFault) in try line.service() }) {
+            return .service(service)
+        }
+        let federationToken = try object("federation_token") { line throws(ExportFault) in try line.federationToken() }
+        if let federationToken { return .federationToken(federationToken) }
         if let end = try object("end", { line throws(ExportFault) in try line.exportEnd() }) { return .end(end) }
         throw ExportFault("not a line of an export")
     }
@@ -207,8 +212,34 @@ extension ExportLineReader {
         return ExportHead(
             time: try integer("exported_at"), store: try bytes("store", RandomID.init),
             revocationList: try integer("revocation_list"), tokensRemoved: try integer("tokens_refused_until"),
-            secretCheck: version == 1 ? nil : try bytes("secret_check", Fingerprint.init))
+            secretCheck: version == 2
+                ? try bytes("secret_check", Fingerprint.init)
+                : version == 1 ? nil : try bytesIfThere("secret_check", Fingerprint.init), hasFederation: version == 3)
     }
+
+    private mutating func service() throws(ExportFault) -> FederationService {
+        FederationService(
+            id: try text("id") { $0.utf8.count == 36 ? $0 : nil },
+            name: try bytes("name") { String(validating: $0, as: UTF8.self) }, url: try text("url", Self.plain),
+            tokenEndpoint: try text("token_endpoint", Self.plain),
+            descriptionURL: try text("description_url", Self.plain),
+            info: try bytesIfThere("info") { String(validating: $0, as: UTF8.self) },
+            secret: try bytes("secret", Fingerprint.init), joinedAt: try integer("joined_at"),
+            approvedAt: try integerIfThere("approved_at"), revokedAt: try integerIfThere("revoked_at"))
+    }
+
+    private mutating func federationToken() throws(ExportFault) -> FederationToken {
+        FederationToken(
+            id: try bytes("id", Fingerprint.init), kind: try text("kind", FederationToken.Kind.init(rawValue:)),
+            parent: try bytesIfThere("parent", Fingerprint.init), device: try key("device"),
+            audience: try text("audience", Self.plain), party: try textIfThere("party", Self.plain),
+            // A token may have no scope.
+            scope: try text("scope") { $0.utf8.count <= FederationToken.textLimit ? $0 : nil },
+            thumbprint: try textIfThere("thumbprint", Self.plain), issuedAt: try integer("issued_at"),
+            expiresAt: try integer("expires_at"), revokedAt: try integerIfThere("revoked_at"))
+    }
+
+    private static func plain(_ text: String) -> String? { FederationToken.admits(text) ? text : nil }
 
     private mutating func device() throws(ExportFault) -> ExportedDevice {
         let hardwareKey = try key("hardware_key")
@@ -324,6 +355,8 @@ extension ExportLineReader {
         counts.usedTokens = try integer("used_tokens")
         counts.revokedSubjects = try integer("revoked_subjects")
         counts.barredKeys = try integer("barred_keys")
+        counts.services = try integerIfThere("services") ?? 0
+        counts.federationTokens = try integerIfThere("federation_tokens") ?? 0
         return ExportEnd(counts: counts, digest: try bytes("sha256", Fingerprint.init))
     }
 

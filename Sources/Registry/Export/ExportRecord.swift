@@ -16,6 +16,9 @@ public enum ExportRecord: Equatable, Sendable {
     case revokedSubject(Fingerprint, at: Int64)
     /// A key that is barred although no device or binding says so.
     case barredKey(BarredKey)
+    /// A service of the federation.
+    case service(FederationService)
+    case federationToken(FederationToken)
     /// The last line.
     case end(ExportEnd)
 }
@@ -31,10 +34,14 @@ public struct ExportHead: Equatable, Sendable {
     public let tokensRemoved: Int64
     /// The check value of the secret for pseudonyms. Nil if no secret was ever used.
     public let secretCheck: Fingerprint?
+    /// Whether there may be services and tokens of a federation.
+    public let hasFederation: Bool
 
     public init(
-        time: Int64, store: RandomID, revocationList: Int64, tokensRemoved: Int64, secretCheck: Fingerprint?
+        time: Int64, store: RandomID, revocationList: Int64, tokensRemoved: Int64, secretCheck: Fingerprint?,
+        hasFederation: Bool = false
     ) {
+        self.hasFederation = hasFederation
         self.secretCheck = secretCheck
         self.time = time
         self.store = store
@@ -50,9 +57,10 @@ public struct ExportHead: Equatable, Sendable {
         min(tokensRemoved, max(self.time, time) + SingleUse.longestTokenLife)
     }
 
-    /// The latest format version. Version 1 has no check value of a secret, and is written if the registry has none.
-    static let version: Int64 = 2
-    var version: Int64 { secretCheck == nil ? 1 : Self.version }
+    /// The latest format version. Version 1 has no check value of a secret, and version 2 no federation; they are
+    /// written if the registry has none.
+    static let version: Int64 = 3
+    var version: Int64 { hasFederation ? Self.version : secretCheck == nil ? 1 : 2 }
 }
 
 /// A device with its data, but without its number, because another store assigns another number.
@@ -225,6 +233,8 @@ public struct ExportCounts: Equatable, Sendable {
     public package(set) var usedTokens: Int64 = 0
     public package(set) var revokedSubjects: Int64 = 0
     public package(set) var barredKeys: Int64 = 0
+    public package(set) var services: Int64 = 0
+    public package(set) var federationTokens: Int64 = 0
 
     public init() {}
 }
@@ -269,6 +279,12 @@ public struct ExportOrder {
         case .barredKey(let barred):
             try follow(.barredKeys, barred.place)
             counts.barredKeys += 1
+        case .service(let service):
+            try follow(.services, Array(service.id.utf8))
+            counts.services += 1
+        case .federationToken(let token):
+            try follow(.federationTokens, token.id.bytes)
+            counts.federationTokens += 1
         case .end(let end):
             hasEnded = true
             guard end.counts == counts else { throw ExportFault("the counts in the last line are wrong") }
@@ -295,6 +311,8 @@ public enum ExportSection: String, CaseIterable, Comparable, Sendable {
     case usedTokens = "tokens"
     case revokedSubjects = "subjects"
     case barredKeys = "barred"
+    case services
+    case federationTokens = "federation"
 
     public static func < (left: ExportSection, right: ExportSection) -> Bool { left.rank < right.rank }
 
@@ -305,6 +323,8 @@ public enum ExportSection: String, CaseIterable, Comparable, Sendable {
         case .usedTokens: 2
         case .revokedSubjects: 3
         case .barredKeys: 4
+        case .services: 5
+        case .federationTokens: 6
         }
     }
 
@@ -390,7 +410,8 @@ extension ExportSection {
         switch self {
         case .devices: 8...8
         case .certificates: 1...20
-        case .usedTokens, .revokedSubjects: 32...32
+        case .usedTokens, .revokedSubjects, .federationTokens: 32...32
+        case .services: 36...36
         case .barredKeys: 33...40
         }
     }

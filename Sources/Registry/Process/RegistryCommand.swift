@@ -44,6 +44,21 @@ public enum RegistryCommand: Sendable {
     case markListedKeys(ListedKeySearch)
     /// Release marked devices whose certificates are no longer listed.
     case releaseUnlistedKeys(ListedKeyReview)
+    /// Issue a token of the federation to an instance.
+    case grantToken(TokenGrant)
+    case exchangeCode(CodeExchange)
+    case findToken(Fingerprint)
+    case revokeToken(Fingerprint, by: TokenRevoker)
+    /// Return the tokens of a device that have not expired, the newest first.
+    case listTokens(DeviceID)
+    /// Return the services for which devices of the same person, or this device, ever had a token.
+    case listUsedServices(DeviceID)
+    case joinService(FederationService)
+    case approveService(String)
+    case removeService(String)
+    case findService(ServiceSelector)
+    /// Return a page of services, sorted by id.
+    case listServices(after: String, limit: Int)
     /// Draw a fresh epoch, which invalidates all earlier challenges.
     case renewEpoch
     /// Return a page of an export. `limit` is the maximum number of rows. Time and size limit it too.
@@ -75,8 +90,14 @@ public enum RegistryCommand: Sendable {
         case .markListedKeys(let search): ListedKeyRules.mark(search)
         case .releaseUnlistedKeys(let review): ListedKeyRules.release(review)
         case .noteSeen(let seen): DeviceRules.noteSeen(seen)
+        case .grantToken(let grant): FederationRules.grant(grant, at: time)
+        case .exchangeCode(let exchange): FederationRules.exchange(exchange, at: time)
+        case .revokeToken(let token, let revoker): FederationRules.revoke(token, by: revoker, at: time)
+        case .joinService(let service): FederationRules.join(service)
+        case .approveService(let id): FederationRules.approve(id, at: time)
+        case .removeService(let id): FederationRules.remove(id, at: time)
         case .list, .listPending, .search, .listSubject, .show, .count, .listRevokedCertificates, .listExpiring,
-            .receiptFigures, .export:
+            .receiptFigures, .findToken, .listTokens, .listUsedServices, .findService, .listServices, .export:
             nil
         }
     }
@@ -103,6 +124,12 @@ public enum RegistryReply: Equatable, Sendable {
     case recordedReceipt(ReceiptVerdict)
     case receiptFigures(ReceiptFigures)
     case listedKeys(ListedKeyPage)
+    case token(TokenVerdict)
+    case foundToken(FoundToken?)
+    case tokenRevocation(TokenRevocation)
+    case tokens([FederationToken])
+    case service(ServiceVerdict)
+    case services([FederationService])
     case exportPage(ExportPage)
 }
 

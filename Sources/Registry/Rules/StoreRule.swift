@@ -80,6 +80,14 @@ package struct StoreLook {
     package var due: Due?
     /// Devices whose keys rest on listed certificates, or may, in the order of their numbers.
     package var listed: Listed?
+    /// These tokens of the federation, their devices and their parents.
+    package var federationTokens: [Fingerprint] = []
+    /// How many tokens of `device` have not expired at this time, and its newest live instance token.
+    package var tokensOfDevice: Int64?
+    /// A service of the federation.
+    package var service: ServiceSelector?
+    /// Which service has this URL, and how many services there are.
+    package var serviceURL: String?
 
     /// Rows up to a time and a number. Times are in seconds since 1970-01-01T00:00:00Z.
     package struct Due {
@@ -88,6 +96,8 @@ package struct StoreLook {
             case bindings
             case used(SingleUseKind)
             case certificates
+            /// Without those from which others were derived.
+            case federationTokens
         }
 
         package let rows: Rows
@@ -136,6 +146,14 @@ package struct StoreFacts {
     package var due: [DueRow] = []
     /// The devices of `StoreLook.Listed`. Serial numbers only of marked ones.
     package var listed: [(device: DeviceID, serials: [String])] = []
+    package var federationTokens: [Fingerprint: FoundToken] = [:]
+    /// The parents of `federationTokens`, by their children.
+    package var parents: [Fingerprint: FederationToken] = [:]
+    package var liveTokens = 0
+    package var newestInstance: FoundToken?
+    package var service: FederationService?
+    package var serviceWithURL: String?
+    package var services = 0
 
     package init(state: StoreState) { self.state = state }
 
@@ -284,6 +302,7 @@ package enum StoreWrite {
     /// Remove the oldest rows up to an expiry and a number.
     case removeUsed(SingleUseKind, until: Int64, limit: Int)
     case removeCertificates(until: Int64, limit: Int)
+    case federation(FederationWrite)
 
     /// Whether the write changes the validity of devices, bindings or people, which the revocation journal must know.
     package var changesValidity: Bool {
@@ -292,4 +311,17 @@ package enum StoreWrite {
         default: false
         }
     }
+}
+
+/// A write to the federation's tables. Times are in seconds since 1970-01-01T00:00:00Z.
+package enum FederationWrite {
+    case insert(FederationToken)
+    /// Revoke a token, but none that was derived from it.
+    case retire(Fingerprint, at: Int64)
+    /// Revoke a token, and all that were derived from it.
+    case revoke(Fingerprint, at: Int64)
+    /// Insert or replace a service.
+    case keep(FederationService)
+    /// Remove the oldest tokens up to an expiry and a number, except those from which others were derived.
+    case remove(until: Int64, limit: Int)
 }

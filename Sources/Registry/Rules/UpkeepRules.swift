@@ -74,6 +74,13 @@ package enum UpkeepRules {
         }
     }
 
+    /// Removes the oldest rows of the federation's tokens that expired long ago.
+    package static func removeTokens(at time: Int64, limit: Int) -> StoreRule<UpkeepResult> {
+        slice(StoreLook.Due(.federationTokens, at: time - FederationToken.keptAfterEnd, limit: limit)) { facts in
+            facts.due.last.map { [.federation(.remove(until: $0.time, limit: limit))] } ?? []
+        }
+    }
+
     private static func slice(
         _ due: StoreLook.Due, _ writes: @escaping (StoreFacts) -> [StoreWrite]
     ) -> StoreRule<UpkeepResult> {

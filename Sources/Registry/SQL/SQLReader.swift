@@ -117,7 +117,63 @@ extension SQLReader {
         if let listed = look.listed {
             plan.append((Self.statement(for: listed), { $1.listed = try Self.listed($0) }))
         }
+        plan += Self.federationPlan(for: look)
         return plan + Self.plan(hardwareKeys: look.hardwareKeys) + Self.plan(bindingKeys: look.bindingKeys)
+    }
+
+    /// Returns the queries for tokens and services of the federation.
+    private static func federationPlan(for look: StoreLook) -> [Step] {
+        var plan: [Step] = []
+        func add(
+            _ sql: String, _ arguments: [SQLValue], _ read: @escaping ([Row], inout StoreFacts) throws -> Void
+        ) {
+            plan.append((SQLStatement(sql, arguments), read))
+        }
+        let tokens = "SELECT \(SQLColumns.token) FROM \(SQLColumns.tokenTables)"
+        for id in look.federationTokens {
+            add("\(tokens) WHERE federation_token.id = $1", [.bytes(id.bytes)]) {
+                $1.federationTokens[id] = try $0.first?.federationToken()
+            }
+            add(
+                "\(tokens) WHERE federation_token.id = (SELECT parent FROM federation_token WHERE id = $1)",
+                [.bytes(id.bytes)]
+            ) { $1.parents[id] = try $0.first?.federationToken().token }
+        }
+        if let time = look.tokensOfDevice, let device = look.device {
+            let (number, argument) = number(of: device)
+            add(
+                "SELECT count(*) FROM federation_token WHERE federation_token.device = \(number) AND expires_at > $2",
+                [argument, .integer(time)]
+            ) { $1.liveTokens = Int(try $0.first?.integer(0) ?? 0) }
+            add(
+                """
+                \(tokens) WHERE federation_token.device = \(number) AND kind = 'instance' AND federation_token.revoked_at IS NULL
+                    AND expires_at > $2
+                ORDER BY issued_at DESC, federation_token.id LIMIT 1
+                """, [argument, .integer(time)]
+            ) { $1.newestInstance = try $0.first?.federationToken() }
+        }
+        if let service = look.service {
+            let statement = statement(for: service)
+            add(statement.sql, statement.arguments) { $1.service = try $0.first?.federationService() }
+        }
+        if let url = look.serviceURL {
+            add("SELECT id FROM federation_service WHERE url = $1", [.text(url)]) {
+                $1.serviceWithURL = try $0.first?.optionalText(0)
+            }
+            add("SELECT count(*) FROM federation_service", []) { $1.services = Int(try $0.first?.integer(0) ?? 0) }
+        }
+        return plan
+    }
+
+    private static func statement(for service: ServiceSelector) -> SQLStatement {
+        let (column, value): (String, SQLValue) =
+            switch service {
+            case .id(let id): ("id", .text(id))
+            case .url(let url): ("url", .text(url))
+            case .secret(let secret): ("secret", .bytes(secret.bytes))
+            }
+        return SQLStatement("SELECT \(SQLColumns.service) FROM federation_service WHERE \(column) = $1", [value])
     }
 
     private static func plan(hardwareKeys keys: [KeyID]) -> [Step] {
@@ -202,6 +258,11 @@ extension SQLReader {
                 "SELECT expires_at FROM \(SQLWrites.table(of: kind)) WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2"
             case .certificates:
                 "SELECT not_after FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2"
+            case .federationTokens:
+                """
+                SELECT expires_at FROM federation_token WHERE expires_at <= $1 AND \(SQLWrites.isChildless)
+                ORDER BY expires_at LIMIT $2
+                """
             }
         return SQLStatement(sql, [.integer(due.time), .integer(Int64(due.limit))])
     }
@@ -297,8 +358,44 @@ extension SQLReader {
             return .revokedCertificates(try revokedCertificates(after, limit, at: time))
         case .listExpiring(let place, let end): return .expiring(try expiring(after: place, until: end))
         case .receiptFigures(let ceilings, let due): return .receiptFigures(try receiptFigures(ceilings, at: due))
+        case .findToken(let id):
+            return .foundToken(
+                try rows(
+                    "SELECT \(SQLColumns.token) FROM \(SQLColumns.tokenTables) WHERE federation_token.id = $1",
+                    [.bytes(id.bytes)]
+                ).first?.federationToken())
+        case .listTokens(let device):
+            return .tokens(
+                try rows(
+                    """
+                    SELECT \(SQLColumns.token) FROM \(SQLColumns.tokenTables)
+                    WHERE device.id = $1 AND expires_at > $2 ORDER BY issued_at DESC, federation_token.id LIMIT $3
+                    """, [.device(device), .integer(time), .integer(Int64(FederationToken.limitPerDevice))]
+                ).map { try $0.federationToken().token })
+        case .listUsedServices(let device): return .services(try usedServices(of: device))
+        case .findService(let selector):
+            let service = try rows([Self.statement(for: selector)])[0].first?.federationService()
+            return .service(service.map { .service($0) } ?? .unknown)
+        case .listServices(let after, let limit):
+            return .services(
+                try rows(
+                    "SELECT \(SQLColumns.service) FROM federation_service WHERE id > $1 ORDER BY id LIMIT $2",
+                    [.text(after), .integer(Int64(max(0, limit)))]
+                ).map { try $0.federationService() })
         default: preconditionFailure("an operation with a rule, or an export")
         }
+    }
+
+    private func usedServices(of device: DeviceID) throws -> [FederationService] {
+        try rows(
+            """
+            SELECT \(SQLColumns.service) FROM federation_service WHERE approved_at IS NOT NULL AND url IN (
+                SELECT audience FROM federation_token JOIN device ON device.id = federation_token.device
+                WHERE kind = 'service' AND (
+                    device.id = $1 OR device.subject = (SELECT subject FROM device WHERE id = $1)))
+            ORDER BY id
+            """, [.device(device)]
+        ).map { try $0.federationService() }
     }
 
     private func devices(_ condition: String, _ after: DeviceID?, _ limit: Int) throws -> [Device] {
@@ -455,6 +552,18 @@ extension SQLReader {
                     "SELECT subject, revoked_at FROM revoked_subject WHERE subject > $1 ORDER BY subject LIMIT $2",
                     [.bytes(cursor.after)]
                 )
+            case .services:
+                (
+                    "SELECT \(SQLColumns.service) FROM federation_service WHERE id > $1 ORDER BY id LIMIT $2",
+                    [.text(String(decoding: cursor.after, as: UTF8.self))]
+                )
+            case .federationTokens:
+                (
+                    """
+                    SELECT \(SQLColumns.token) FROM \(SQLColumns.tokenTables)
+                    WHERE federation_token.id > $1 ORDER BY federation_token.id LIMIT $2
+                    """, [.bytes(cursor.after)]
+                )
             case .barredKeys:
                 (
                     """
@@ -468,8 +577,9 @@ extension SQLReader {
         guard rows.count == limit, let last = rows.last else {
             return (records, ExportCursor(behind: cursor.section))
         }
-        var place = try last.bytes(0)
+        var place = cursor.section == .services ? [] : try last.bytes(0)
         if case .barredKey(let barred)? = records.last { place = barred.place }
+        if case .service(let service)? = records.last { place = Array(service.id.utf8) }
         return (records, ExportCursor(section: cursor.section, after: place))
     }
 
@@ -477,10 +587,16 @@ extension SQLReader {
     ///
     /// - Parameter time: The time of the export, in seconds since 1970-01-01T00:00:00Z.
     package func exportHead(at time: Int64) throws -> ExportHead {
-        let row = try rows("SELECT id, revocation_list, tokens_removed, secret_check FROM store", []).first
+        let row = try rows(
+            """
+            SELECT id, revocation_list, tokens_removed, secret_check,
+                (SELECT count(*) FROM federation_service), (SELECT count(*) FROM federation_token) FROM store
+            """, []
+        ).first
         guard let row, let id = RandomID(try row.bytes(0)) else { throw UnreadableRow(table: "store") }
         return ExportHead(
             time: time, store: id, revocationList: try row.integer(1), tokensRemoved: try row.integer(2),
-            secretCheck: try row.optionalBytes(3).flatMap(Fingerprint.init))
+            secretCheck: try row.optionalBytes(3).flatMap(Fingerprint.init),
+            hasFederation: try row.integer(4) + row.integer(5) > 0)
     }
 }

@@ -146,6 +146,15 @@ package enum SQLColumns {
     package static let exported = """
         \(posture), bits, content, created_at, next_at, asked_at, outcome, failures, claimed_at, claims
         """
+    /// The columns of a token of the federation, and of its device.
+    static let token = """
+        federation_token.id, kind, parent, hardware_key, audience, party, scope, thumbprint, issued_at, expires_at, \
+        federation_token.revoked_at, device.id, device.revoked_at, subject
+        """
+    static let tokenTables = "federation_token JOIN device ON device.id = federation_token.device"
+    static let service = """
+        id, name, url, token_endpoint, description_url, info, secret, joined_at, approved_at, revoked_at
+        """
     package static let exportedTables = "\(deviceTables) \(postureTables)"
 }
 
@@ -322,11 +331,36 @@ extension SQLRow {
             return .usedToken(SingleUse(id: try fingerprint(0, "used_token"), expiresAt: try integer(1)))
         case .revokedSubjects:
             return .revokedSubject(try fingerprint(0, "revoked_subject"), at: try integer(1))
+        case .services: return .service(try federationService())
+        case .federationTokens: return .federationToken(try federationToken().token)
         case .barredKeys:
             guard let kind = BarredKeyKind(rawValue: try text(1)) else { break }
             return .barredKey(BarredKey(key: try key(0, "barred_key"), kind: kind, barredAt: try integer(2)))
         }
         throw UnreadableRow(table: "of an export")
+    }
+
+    /// Reads the columns `token`.
+    func federationToken() throws -> FoundToken {
+        guard let kind = FederationToken.Kind(rawValue: try text(1)) else {
+            throw UnreadableRow(table: "federation_token")
+        }
+        let parent = try optionalBytes(2) == nil ? nil : fingerprint(2, "federation_token")
+        let token = FederationToken(
+            id: try fingerprint(0, "federation_token"), kind: kind, parent: parent, device: try key(3, "device"),
+            audience: try text(4), party: try optionalText(5), scope: try text(6), thumbprint: try optionalText(7),
+            issuedAt: try integer(8), expiresAt: try integer(9), revokedAt: try optionalInteger(10))
+        return FoundToken(
+            token: token, device: try device(11, "device"), isDeviceRevoked: try optionalInteger(12) != nil,
+            subject: try optionalBytes(13) == nil ? nil : fingerprint(13, "device"))
+    }
+
+    /// Reads the columns `service`.
+    func federationService() throws -> FederationService {
+        FederationService(
+            id: try text(0), name: try text(1), url: try text(2), tokenEndpoint: try text(3),
+            descriptionURL: try text(4), info: try optionalText(5), secret: try fingerprint(6, "federation_service"),
+            joinedAt: try integer(7), approvedAt: try optionalInteger(8), revokedAt: try optionalInteger(9))
     }
 
     func storeState() throws -> StoreState {
@@ -343,7 +377,7 @@ extension SQLRow {
         switch rows {
         case .receipts: (row.device, row.isRevoked) = (try device(1, "receipt"), try optionalInteger(2) != nil)
         case .bindings: (row.device, row.key) = (try device(1, "binding"), try key(2, "binding"))
-        case .used, .certificates: break
+        case .used, .certificates, .federationTokens: break
         }
         return row
     }

@@ -164,6 +164,7 @@ package enum SQLWrites {
                     """, [.integer(end), .integer(Int64(limit))]
                 )
             ]
+        case .federation(let write): federation(write)
         case .removeCertificates(let end, let limit):
             [
                 SQLStatement(
@@ -172,6 +173,74 @@ package enum SQLWrites {
                         SELECT serial FROM issued_certificate WHERE not_after <= $1 ORDER BY not_after LIMIT $2)
                     """, [.integer(end), .integer(Int64(limit))]
                 )
+            ]
+        }
+    }
+
+    /// The condition of tokens from which no other was derived.
+    static let isChildless = """
+        NOT EXISTS (SELECT 1 FROM federation_token AS child WHERE child.parent = federation_token.id)
+        """
+
+    /// Returns the statements of a write to the federation's tables.
+    private static func federation(_ write: FederationWrite) -> [SQLStatement] {
+        switch write {
+        case .insert(let token):
+            [
+                insertion(
+                    "federation_token",
+                    "device, id, kind, parent, audience, party, scope, thumbprint, issued_at, expires_at, revoked_at",
+                    "(SELECT id FROM device WHERE hardware_key = $1)",
+                    [
+                        .key(token.device), .bytes(token.id.bytes), .text(token.kind.rawValue),
+                        .bytes(token.parent?.bytes), .text(token.audience), .text(token.party), .text(token.scope),
+                        .text(token.thumbprint), .integer(token.issuedAt), .integer(token.expiresAt),
+                        .integer(token.revokedAt),
+                    ])
+            ]
+        case .retire(let id, let time):
+            [
+                SQLStatement(
+                    "UPDATE federation_token SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
+                    [.integer(time), .bytes(id.bytes)])
+            ]
+        case .revoke(let id, let time):
+            [
+                SQLStatement(
+                    """
+                    UPDATE federation_token SET revoked_at = $1 WHERE revoked_at IS NULL AND id IN (
+                        WITH RECURSIVE tree (id) AS (
+                            SELECT id FROM federation_token WHERE id = $2
+                            UNION SELECT federation_token.id FROM federation_token
+                                JOIN tree ON federation_token.parent = tree.id)
+                        SELECT id FROM tree)
+                    """, [.integer(time), .bytes(id.bytes)])
+            ]
+        case .keep(let service):
+            [
+                SQLStatement(
+                    """
+                    INSERT INTO federation_service (\(SQLColumns.service))
+                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                    ON CONFLICT (id) DO UPDATE SET name = excluded.name, url = excluded.url,
+                        token_endpoint = excluded.token_endpoint, description_url = excluded.description_url,
+                        info = excluded.info, secret = excluded.secret, joined_at = excluded.joined_at,
+                        approved_at = excluded.approved_at, revoked_at = excluded.revoked_at
+                    """,
+                    [
+                        .text(service.id), .text(service.name), .text(service.url), .text(service.tokenEndpoint),
+                        .text(service.descriptionURL), .text(service.info), .bytes(service.secret.bytes),
+                        .integer(service.joinedAt), .integer(service.approvedAt), .integer(service.revokedAt),
+                    ])
+            ]
+        case .remove(let end, let limit):
+            [
+                SQLStatement(
+                    """
+                    DELETE FROM federation_token WHERE id IN (
+                        SELECT id FROM federation_token WHERE expires_at <= $1 AND \(isChildless)
+                        ORDER BY expires_at LIMIT $2)
+                    """, [.integer(end), .integer(Int64(limit))])
             ]
         }
     }

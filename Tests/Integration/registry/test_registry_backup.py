@@ -374,7 +374,7 @@ def test_a_truncated_changed_oversized_or_foreign_file_is_refused(start, pki, tm
         "more": ([*good, good[1]], "6: there is data after the last line"),
         "no head": (good[1:], "1: not an export of a registry: its first line is not a head"),
         "too large": (["x" * 600_000], "1: the line is longer"),
-        "another version": (altered(good, 0, '"version":2', '"version":3'), "1: written in version 3"),
+        "another version": (altered(good, 0, '"version":2', '"version":4'), "1: written in version 4"),
         "foreign": (["hello", "world"], "1: not a JSON object of an export"),
         "empty": ([], "1: the last line is missing"),
         "not UTF-8": (["\udcff\udcfe"], "1: not a JSON object of an export"),

@@ -233,6 +233,8 @@ extension [ExportRecord] {
                 case .usedToken: "token"
                 case .revokedSubject: "subject"
                 case .barredKey: "barred"
+                case .service: "service"
+                case .federationToken: "federation token"
                 case .end: "end"
                 }
             if kinds.last != kind { kinds.append(kind) }

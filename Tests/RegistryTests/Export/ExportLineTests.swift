@@ -24,6 +24,25 @@ struct ExportLineTests {
 
     private func hex(_ bytes: [UInt8]) -> String { Hexadecimal.encode(bytes) }
 
+    @Test("services and tokens of a federation are read as they were written")
+    func federation() throws {
+        for record in [
+            ExportSample.federationHead, .service(ExportSample.service), .federationToken(ExportSample.federationToken),
+            ExportSample.end {
+                $0.services = 1
+                $0.federationTokens = 1
+            },
+        ] {
+            #expect(try decode(text(record)) == record)
+        }
+        #expect(text(ExportSample.federationHead).contains(#""version":3,"#))
+        let service = text(.service(ExportSample.service))
+        #expect(reason(service.replacing("https://learn.example/token", with: "")) != nil)
+        #expect(reason(service.replacing("00000000-", with: "")) != nil)
+        let token = text(.federationToken(ExportSample.federationToken))
+        #expect(reason(token.replacing(#""kind":"app""#, with: #""kind":"root""#)) != nil)
+    }
+
     @Test("the lines are exactly those in the manual")
     func golden() {
         let identity = Fixture.identity(2)
@@ -239,8 +258,8 @@ struct ExportLineTests {
         #expect(
             reason(head.replacing("attestgate-registry", with: "x")) == "not an export of an attestgate registry")
         #expect(
-            reason(head.replacing(#""version":2"#, with: #""version":3"#))
-                == "written in version 3 of the format; this program reads 1 to 2")
+            reason(head.replacing(#""version":2"#, with: #""version":4"#))
+                == "written in version 4 of the format; this program reads 1 to 3")
         #expect(
             reason(head.replacing(#""version":2"#, with: #""version":1"#))
                 == "a member is unknown or in the wrong place")
