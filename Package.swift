@@ -139,6 +139,15 @@ let package = Package(
             ],
             swiftSettings: memorySafe + lifetimes),
 
+        // One app on a phone authorises other apps and services.
+        .target(
+            name: "Federation",
+            dependencies: [
+                "Attestation", "Bytes", "Cryptography", "Encoding", "Enrolment", "EventLoop", "Gateway", "HTTP",
+                "Registry", "Server", "TLS", "Telemetry", "Upstream", "Vocabulary",
+            ],
+            swiftSettings: memorySafe + lifetimes),
+
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
@@ -163,8 +172,8 @@ let package = Package(
             name: "Lifecycle",
             dependencies: [
                 "Administration", "Attestation", "Bytes", "CLandlock", "CLinux", "Challenges", "Cryptography",
-                "Encoding", "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Policy", "Registry",
-                "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Telemetry",
+                "Encoding", "Enrolment", "EventLoop", "Federation", "Gateway", "GatewayConfiguration", "HTTP", "Policy",
+                "Registry", "RegistryPostgreSQL", "RegistrySQLite", "RevocationJournal", "Server", "TLS", "Telemetry",
                 "TelemetryExport", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -282,6 +291,9 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
+            name: "FederationTests",
+            dependencies: ["Chance", "Federation", "Registry", "RegistryMemory"], swiftSettings: settings),
+        .testTarget(
             name: "EncodingTests", dependencies: ["Chance", "Encoding", "TestVectors"], swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(
@@ -394,6 +406,7 @@ if let use = Context.environment["ATTESTGATE_FUZZ"] {
         ("FuzzForwardedClient", ["Encoding", "EventLoop", "Gateway"]),
         ("FuzzDecision", ["Encoding", "Policy"]),
         ("FuzzTokens", ["Attestation", "Challenges", "Cryptography", "Encoding", "Enrolment", "HTTP", "Vocabulary"]),
+        ("FuzzFederation", ["Federation"]),
     ].map { name, modules in
         let modules: [Target.Dependency] = modules.map { .byName(name: $0) }
         return use == "compile"

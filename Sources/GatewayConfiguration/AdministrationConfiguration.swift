@@ -218,12 +218,14 @@ enum AdministrationSeparation {
     /// - Parameter root: the settings as written, for the places of diagnostics.
     static func check(
         _ administration: AdministrationConfiguration, _ listeners: [ListenerConfiguration],
-        _ enrolment: EnrolmentConfiguration?, in root: Item, _ reading: Reading
+        _ enrolment: EnrolmentConfiguration?, _ federation: FederationConfiguration?, in root: Item,
+        _ reading: Reading
     ) {
         let place = root["administration"]?.place(of: "listeners") ?? root.place
         let authorities = Set(
             listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
                 + (enrolment?.devices?.clients.authoritiesPaths ?? [])
+                + (federation?.clients?.authoritiesPaths ?? [])
                 + [enrolment?.authority.certificatePath].compactMap(\.self))
         for listener in administration.listeners {
             let objections = listeners.lazy.compactMap {

@@ -57,6 +57,11 @@ public struct Configuration: Equatable, ConfigurationSection {
         .section, isUsed: \.enrols, restart: .needed(for: "adding or removing the section", when: { $0 == nil }),
         "Enrolment: how phones become registered devices with a certificate.")
     public var enrolment: EnrolmentConfiguration?
+    /// If present, so are a registry and apps. The role decides whether this process serves it.
+    @Setting(
+        .section, isUsed: \.federates, restart: .needed(for: "adding or removing the section", when: { $0 == nil }),
+        "The federation: how one app authorises other apps and services.")
+    public var federation: FederationConfiguration?
     @Setting(
         key: "administration", AdministrationChoice.kind,
         restart: .needed(
@@ -215,6 +220,7 @@ extension Configuration {
 
     func check(_ item: Item, _ reading: Reading) -> Bool {
         let enrolment = _enrolment.value.flatMap(\.self)
+        let federation = _federation.value.flatMap(\.self)
         if !_administrationChoice.isWritten { _administrationChoice.derive(.standard(reading, at: item.place)) }
         let administration = _administrationChoice.value.flatMap { $0?.configuration }
         UpstreamReferences.check(item, reading)
@@ -239,6 +245,7 @@ extension Configuration {
                 reading)
         }
         EnrolmentReferences.check(item, reading)
+        FederationReferences.check(item, reading)
         if let apps = _apps.value {
             EnrolmentReferences.checkRoots(apps, in: item, reading)
             EnrolmentReferences.checkCeilings(apps, in: item, reading)
@@ -252,9 +259,12 @@ extension Configuration {
                 EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)
             }
             if let administration {
-                AdministrationSeparation.check(administration, listeners, enrolment, in: item, reading)
+                AdministrationSeparation.check(administration, listeners, enrolment, federation, in: item, reading)
             }
-            OwnAddresses(listeners, enrolment, administration).check(in: item, reading)
+            if let federation {
+                FederationReferences.check(federation, listeners, enrolment, administration, in: item, reading)
+            }
+            OwnAddresses(listeners, enrolment, federation, administration).check(in: item, reading)
         }
         WrittenFiles(
             _registry.value.flatMap(\.self), enrolment, _apps.value, administration, _log.value, in: item

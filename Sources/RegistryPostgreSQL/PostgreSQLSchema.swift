@@ -4,7 +4,9 @@ internal import Registry
 /// The tables in PostgreSQL and their migrations. The SQL is limited to what CockroachDB and YugabyteDB understand.
 enum PostgreSQLSchema {
     /// The migrations in order. A released migration is never changed.
-    private static let migrations = [first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh]
+    private static let migrations = [
+        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh,
+    ]
 
     /// Migrates the tables. Gateways that start at the same time wait for each other at the row of the version.
     ///

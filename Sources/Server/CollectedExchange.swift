@@ -46,6 +46,31 @@ open class CollectedExchange: Exchange {
 
     // MARK: - The response
 
+    /// Answers with a complete response.
+    ///
+    /// - Parameters:
+    ///   - fields: Names and values, without those about length and date. They contain no line ends.
+    ///   - date: The value of Date.
+    /// - Returns: False if the head does not fit a buffer; nothing was written.
+    public final func send(
+        _ status: UInt16, _ fields: [(name: String, value: String)], content: [UInt8], date: [UInt8]
+    ) -> Bool {
+        let length = UInt64(content.count)
+        // Neither the answer to HEAD nor 204 has content.
+        let isBare = head.method == .head || status == 204
+        let isSent = sendHead(
+            status, content: isBare ? .none : .length(length), statedLength: status == 204 ? nil : length
+        ) { output in
+            output.appendField("Date", date.span)
+            for field in fields {
+                let (name, value) = (Array(field.name.utf8), Array(field.value.utf8))
+                output.appendField(name.span, value.span)
+            }
+        }
+        if isSent { send(isBare ? [] : content) }
+        return isSent
+    }
+
     /// Sends the content of the response, whose length the head has stated.
     public final func send(_ response: [UInt8]) {
         self.response = response

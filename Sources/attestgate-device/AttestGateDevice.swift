@@ -14,7 +14,9 @@ struct AttestGateDevice: ParsableCommand {
             anyone who has its key.
             """,
         version: "0.1.0",
-        subcommands: [CA.self, Enrol.self, Instances.self, Wallet.self, Create.self, Request.self])
+        subcommands: [
+            CA.self, Enrol.self, Instances.self, Wallet.self, Federation.self, Create.self, Request.self,
+        ])
 }
 
 @main

@@ -22,7 +22,8 @@ struct AttestGate: ParsableCommand {
         version: BuildInformation.text,
         subcommands: [
             Run.self, Reload.self, Upgrade.self, ReopenLogs.self, Status.self, Top.self, Check.self, SchemaCommand.self,
-            PKI.self, DeviceCommand.self, PolicyCommand.self, RegistryAdministration.self, Verify.self,
+            PKI.self, DeviceCommand.self, ServiceCommand.self, PolicyCommand.self, RegistryAdministration.self,
+            Verify.self,
         ])
 
     /// Runs the command. The exit status of a wrong command line is 2 instead of the library's 64.

@@ -14,8 +14,9 @@ struct Run: ParsableCommand {
             addresses. Exit status: 0 stopped by a signal, 1 could not start, 2 usage error.
 
             Roles: `gateway` serves requests and never opens a file of the section `enrolment`, such as the CA's \
-            key; `enrolment` enrols devices, serves no requests and never opens a file of `listeners`; `both` does \
-            both if the conf file has the section. All roles have the registry and the administration.
+            key; `enrolment` enrols devices, serves no requests and never opens a file of `listeners`; `federation` \
+            serves the section `federation` and opens files of neither; `both` does all that the conf file has \
+            sections for. All roles have the registry and the administration.
             """)
 
     @OptionGroup var file: ConfigurationFile

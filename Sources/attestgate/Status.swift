@@ -53,6 +53,12 @@ private enum StatusListing {
             return ["listener", "\(listener): \(spoken.joined(separator: ", "))"]
         }
         rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
+        if let federation = status.federation {
+            let services = "\(federation.services) service\(federation.services == 1 ? "" : "s")"
+            rows.append([
+                "federation", "\(federation.listener), \(services), \(federation.described) described",
+            ])
+        }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
             if let listener = enrolment.devicesListener { rows.append(["enrolled devices", listener]) }

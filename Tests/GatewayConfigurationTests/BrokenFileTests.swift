@@ -11,7 +11,7 @@ struct BrokenFileTests {
             BrokenFile.relations, BrokenFile.apps, BrokenFile.registry, BrokenFile.levels,
             BrokenFile.clients, BrokenFile.hosts, BrokenFile.proxyProtocol, BrokenFile.attestations,
             BrokenFile.enrolment, BrokenFile.admission, BrokenFile.statusList, BrokenFile.policies,
-            BrokenFile.deviceTokens, BrokenFile.clientAttestations,
+            BrokenFile.deviceTokens, BrokenFile.clientAttestations, BrokenFile.federation,
         ].flatMap(\.self))
     func refused(file: BrokenFile) throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(file.text) }

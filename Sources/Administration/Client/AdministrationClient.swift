@@ -59,6 +59,15 @@ public struct AdministrationClient: Sendable {
         try document(ClientRequest(.get, "/status"))
     }
 
+    /// Lists or changes services of the federation.
+    public func perform(_ operation: ServiceOperation) throws(AdministrationClientError) -> ServiceList {
+        switch operation {
+        case .list: try document(ClientRequest(.get, "/services"))
+        case .approve(let id): try document(ClientRequest(.post, "/services/\(id)/approve"))
+        case .remove(let id): try document(ClientRequest(.post, "/services/\(id)/remove"))
+        }
+    }
+
     /// Draws a new epoch of the store. All earlier challenges and nonces become invalid.
     public func renewEpoch() throws(AdministrationClientError) {
         _ = try answered(ClientRequest(.post, "/registry/renew-epoch"))

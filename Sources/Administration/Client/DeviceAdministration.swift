@@ -51,6 +51,18 @@ public struct DeviceAdministration: Sendable {
         }
     }
 
+    /// Lists or changes services of the federation.
+    ///
+    /// - Returns: all, or the changed one.
+    public func perform(_ operation: ServiceOperation) throws(DeviceAdministrationError) -> ServiceList {
+        try ask { client throws(AdministrationClientError) in
+            try client.perform(operation)
+        } file: { store throws(DeviceAdministrationError) in
+            guard case .success(let reply) = store.perform(operation.command) else { throw .unavailable(store) }
+            do throws(AdministrationFault) { return try operation.answer(reply) } catch { throw .refused(error) }
+        }
+    }
+
     /// Draws a new epoch. All earlier challenges, nonces and proofs become invalid.
     public func renewEpoch() throws(DeviceAdministrationError) {
         try ask { client throws(AdministrationClientError) in

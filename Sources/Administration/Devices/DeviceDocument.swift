@@ -3,7 +3,7 @@ internal import Registry
 internal import Vocabulary
 
 /// A device as JSON, for the socket and `--json`. Members are never renamed or omitted, except `bindings`, `receipt`,
-/// `os_version`, `phone`, `posture` and `signals`.
+/// `os_version`, `phone`, `posture`, `signals` and `federation_tokens`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -36,6 +36,8 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let systemVersion: String?
     /// What an Android phone has attested. Null for others. Absent in pages.
     public let phone: PhoneDocument?
+    /// The tokens of the federation that have not expired, the newest first. Absent unless there are some.
+    public let federationTokens: [FederationTokenDocument]?
     /// What policies see of the device. Absent in pages, and from earlier gateways.
     public let posture: PostureDocument?
     /// What its app says of the phone. Null if it says nothing. Absent in pages, and from earlier gateways.
@@ -51,14 +53,16 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         case revokedAt = "revoked_at"
         case shownExtensions = "shown_extensions"
         case systemVersion = "os_version"
+        case federationTokens = "federation_tokens"
     }
 
     init(
         _ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil,
         systemVersion: SystemVersion? = nil, phone: PhoneDocument? = nil, posture: PostureDocument? = nil,
-        signals: SignalsDocument? = nil
+        signals: SignalsDocument? = nil, tokens: [FederationToken] = []
     ) {
         self.signals = signals
+        federationTokens = tokens.isEmpty ? nil : tokens.map { FederationTokenDocument($0) }
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
         appID = device.identity.app.description
@@ -79,14 +83,14 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         self.posture = posture
     }
 
-    init(_ details: DeviceDetails) {
+    init(_ details: DeviceDetails, tokens: [FederationToken] = []) {
         self.init(
             details.device, bindings: details.bindings,
             receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) },
             systemVersion: details.attestation?.systemVersion,
             phone: details.attestation.flatMap { PhoneDocument($0) },
             posture: PostureDocument(Posture(details, binding: details.bindings.last { $0.isActive }?.key)),
-            signals: details.signals.map(SignalsDocument.init))
+            signals: details.signals.map(SignalsDocument.init), tokens: tokens)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -113,6 +117,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
             try members.encode(signals, forKey: .signals)
         }
         try members.encodeIfPresent(posture, forKey: .posture)
+        try members.encodeIfPresent(federationTokens, forKey: .federationTokens)
     }
 
     /// Returns the difference between device and registration, or nil. Later revocation is ignored.

@@ -96,7 +96,19 @@ extension DeviceOperation {
                     })
             }
         case .approve(let selection): Self.change(selection, RegistryCommand.approve, perform, completion)
-        case .show(let selection): Self.find(selection, perform) { completion($0.map { .device(DeviceDocument($0)) }) }
+        case .show(let selection):
+            Self.find(selection, perform) { result in
+                guard case .success(let details) = result else {
+                    return completion(result.map { .device(DeviceDocument($0)) })
+                }
+                perform(.listTokens(details.device.id)) { reply in
+                    completion(
+                        reply.flatMap { reply in
+                            guard case .tokens(let tokens) = reply else { return .failure(.storeUnavailable) }
+                            return .success(.device(DeviceDocument(details, tokens: tokens)))
+                        })
+                }
+            }
         case .revoke(let selection): Self.change(selection, RegistryCommand.revoke, perform, completion)
         case .restore(let selection): Self.change(selection, RegistryCommand.restore, perform, completion)
         }

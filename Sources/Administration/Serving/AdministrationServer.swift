@@ -50,6 +50,7 @@ public final class AdministrationServer {
                 endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: act)
                 endpoints.append(.renewEpoch(performing: commands.perform, audit: act))
                 endpoints.append(.export(performing: commands.perform, audit: act))
+                endpoints += ServiceEndpoints.all(performing: commands.perform, audit: act)
                 endpoints += CertificateEndpoints.all(performing: commands.perform, audit: act)
                 if let subjects {
                     endpoints.append(.revokeSubject(subjects, performing: commands.perform, audit: act))

@@ -48,6 +48,23 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// The listener of the federation and its services.
+    public struct Federation: Codable, Equatable, Sendable {
+        public let listener: String
+        public let url: String
+        /// The number of approved services.
+        public let services: Int
+        /// The number of services whose RSD2 document was fetched and accepted.
+        public let described: Int
+
+        public init(listener: String, url: String, services: Int, described: Int) {
+            self.listener = listener
+            self.url = url
+            self.services = services
+            self.described = described
+        }
+    }
+
     /// The listeners of enrolment and the condition of admission.
     public struct Enrolment: Codable, Equatable, Sendable {
         public let listener: String
@@ -428,6 +445,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let hosts: [Host]?
     /// The state of enrolment. Nil if this process does not enrol.
     public let enrolment: Enrolment?
+    /// The state of the federation. Nil if this process does not serve it.
+    public let federation: Federation?
     public let upstreams: [Upstream]
     public let certificates: [Certificate]
     public let revocationLists: [Statement]
@@ -443,7 +462,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
         failedUpgrade: Failure? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
-        hosts: [Host] = [], enrolment: Enrolment?,
+        hosts: [Host] = [], enrolment: Enrolment?, federation: Federation? = nil,
         upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
         apps: [App], observedRoutes: [Observed]? = nil, policies: [Policy]? = nil, registry: Registry?
     ) {
@@ -459,6 +478,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.protocols = protocols
         self.hosts = hosts.isEmpty ? nil : hosts
         self.enrolment = enrolment
+        self.federation = federation
         self.upstreams = upstreams
         self.certificates = certificates
         self.revocationLists = revocationLists
@@ -470,7 +490,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case version, process, obstacles, generation, workers, listeners, protocols, hosts, enrolment, upstreams
+        case version, process, obstacles, generation, workers, listeners, protocols, hosts, enrolment, federation
+        case upstreams
         case certificates, apps, policies, registry
         case observedRoutes = "observed_routes"
         case startedAt = "started_at"

@@ -1,7 +1,7 @@
-internal import Upstream
+package import Upstream
 
 /// The answer of a service from which content is fetched, before its content is judged.
-enum FetchAnswer {
+package enum FetchAnswer {
     case content(OutboundAnswer)
     /// The kept content is still the service's: 304.
     case unchanged(maxAge: Int64?)
@@ -15,7 +15,7 @@ enum FetchAnswer {
     /// Judges the result of a call.
     ///
     /// - Parameter isConditional: Whether the request named content that is kept.
-    init(_ result: Result<OutboundAnswer, OutboundFailure>, isConditional: Bool) {
+    package init(_ result: Result<OutboundAnswer, OutboundFailure>, isConditional: Bool) {
         switch result {
         case .failure(.contentTooLarge(status: 200)): self = .tooLong
         case .failure(let failure): self = .failed(failure.reason, retryAfter: nil)

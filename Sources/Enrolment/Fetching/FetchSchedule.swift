@@ -1,17 +1,23 @@
-internal import EventLoop
+package import EventLoop
 
 /// The schedule of fetches of content that is kept, such as the status list. It is a value whose caller passes the time.
-struct FetchSchedule {
-    struct Rules: Equatable {
+package struct FetchSchedule {
+    package struct Rules: Equatable {
         /// The number of seconds between two fetches.
-        var interval: Int64
+        package var interval: Int64
         /// The number of seconds from a failure to the next attempt, doubled with each.
-        var retry: Int64
+        package var retry: Int64
         /// The maximum age of the content in seconds.
-        var staleAfter: Int64
+        package var staleAfter: Int64
+
+        package init(interval: Int64, retry: Int64, staleAfter: Int64) {
+            self.interval = interval
+            self.retry = retry
+            self.staleAfter = staleAfter
+        }
     }
 
-    enum Outcome: Equatable {
+    package enum Outcome: Equatable {
         /// The source has confirmed the content or sent a new one.
         ///
         /// - maxAge: `max-age` of its Cache-Control.
@@ -26,13 +32,13 @@ struct FetchSchedule {
     private var generator: any RandomNumberGenerator
     private var failures = 0
     /// The time of the next fetch.
-    private(set) var due = Instant(nanoseconds: 0)
+    package private(set) var due = Instant(nanoseconds: 0)
 
     /// The factor by which Cache-Control may shorten or lengthen the interval.
     private static let stretch: Int64 = 4
     private static let day: Int64 = 86_400
 
-    init(_ rules: Rules, generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) {
+    package init(_ rules: Rules, generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) {
         self.rules = rules
         self.generator = generator
     }
@@ -40,13 +46,13 @@ struct FetchSchedule {
     /// Schedules the first fetch. Content that was confirmed lately is not fetched at each start.
     ///
     /// - Parameter age: The number of seconds since the content was confirmed. Nil if there is none.
-    mutating func begin(age: Int64?, at now: Instant) {
+    package mutating func begin(age: Int64?, at now: Instant) {
         failures = 0
         due = now + .seconds(age.map { max(0, rules.interval - $0) } ?? 0)
     }
 
     /// Schedules the fetch after one that has ended.
-    mutating func ended(_ outcome: Outcome, at now: Instant) {
+    package mutating func ended(_ outcome: Outcome, at now: Instant) {
         switch outcome {
         case .confirmed(let maxAge):
             failures = 0
@@ -60,6 +66,9 @@ struct FetchSchedule {
             due = now + .seconds(max(wait, min(retryAfter ?? 0, Self.day)))
         }
     }
+
+    /// Whether the last fetch has failed.
+    package var hasFailed: Bool { failures > 0 }
 
     /// Schedules a fetch now, before it is due.
     mutating func hurry(at now: Instant) { due = min(due, now) }

@@ -1,4 +1,4 @@
-internal import EventLoop
+package import EventLoop
 
 /// A result of work that no phone asked for, for the log.
 public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
@@ -6,6 +6,8 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
         case receipts
         case statusList = "status list"
         case issuerKeys = "issuer keys"
+        /// The documents of the federation's services.
+        case services
 
         /// The name of the event in the log.
         fileprivate var event: String {
@@ -13,6 +15,7 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
             case .receipts: "receipts"
             case .statusList: "status_list"
             case .issuerKeys: "issuer_keys"
+            case .services: "services"
             }
         }
     }
@@ -37,7 +40,7 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
     /// The members of the log's line, by name.
     public var members: [String: String] { LogFact.members(facts, reason, event: subject.event) }
 
-    init(_ subject: Subject, _ severity: Severity, _ facts: [LogFact] = [], because reason: String? = nil) {
+    package init(_ subject: Subject, _ severity: Severity, _ facts: [LogFact] = [], because reason: String? = nil) {
         self.subject = subject
         self.severity = severity
         self.facts = facts
@@ -45,7 +48,7 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
     }
 
     /// Creates a notice about the resolution of a service's name.
-    init(_ subject: Subject, _ event: NameBook.Event) {
+    package init(_ subject: Subject, _ event: NameBook.Event) {
         switch event {
         case .failing(let server, let fault, _):
             self.init(subject, .warning, because: "\(server) cannot be resolved: \(fault.text)")
@@ -58,25 +61,25 @@ public struct EnrolmentNotice: Equatable, Sendable, CustomStringConvertible {
 }
 
 /// A fact of a line in the log.
-struct LogFact: Equatable, Sendable {
+package struct LogFact: Equatable, Sendable {
     /// Letters and `_`.
     let name: String
     let value: String
 
-    init(_ name: String, _ value: some CustomStringConvertible) {
+    package init(_ name: String, _ value: some CustomStringConvertible) {
         self.name = name
         self.value = value.description
     }
 
     /// Returns the text for people.
-    static func line(_ facts: [LogFact], _ reason: String?) -> String {
+    package static func line(_ facts: [LogFact], _ reason: String?) -> String {
         let pairs = facts.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
         guard let reason else { return pairs }
         return pairs.isEmpty ? reason : "\(pairs): \(reason)"
     }
 
     /// Returns the members for programs.
-    static func members(_ facts: [LogFact], _ reason: String?, event: String) -> [String: String] {
+    package static func members(_ facts: [LogFact], _ reason: String?, event: String) -> [String: String] {
         var members = ["event": event]
         for fact in facts { members[fact.name] = fact.value }
         if let reason { members["reason"] = reason }

@@ -2,7 +2,6 @@ internal import Bytes
 internal import Cryptography
 internal import EventLoop
 internal import Registry
-internal import Server
 internal import Synchronization
 
 /// The objects that a generation is created with and that outlive it.
@@ -15,6 +14,19 @@ struct EnrolmentContext {
     let shared: EnrolmentShared
     let audit: (EnrolmentDecision) -> Void
     let notify: (EnrolmentNotice) -> Void
+
+    init(
+        _ resources: ServiceResources, shared: EnrolmentShared, audit: @escaping (EnrolmentDecision) -> Void
+    ) {
+        loop = resources.loop
+        pool = resources.pool
+        library = resources.library
+        registry = resources.registry
+        registryRequests = resources.registryRequests
+        notify = resources.notify
+        self.shared = shared
+        self.audit = audit
+    }
 }
 
 /// The state that all generations of one service share. Belongs to the service's thread, except that any thread may
@@ -62,53 +74,12 @@ final class EnrolmentCounts: Sendable {
     func change(_ change: (inout EnrolmentMetrics) -> Void) { metrics.withLock { change(&$0) } }
 }
 
-/// The limits of one client address: a token bucket of requests, and a number of open connections.
-///
-/// The memory is limited. If there are more addresses than buckets, some share one.
-struct AddressLimits {
-    /// The configured limits. Nil for no limit.
-    struct Rates: Equatable, Sendable {
-        /// The rate of requests, and the size of the burst.
-        var requestsPerMinute: Int?
-        var connections: Int?
-    }
-
-    private var buckets: BucketTable
-    /// The open connections by address. The server limits their sum.
-    private let connections = SharedCounts<AddressBlock>()
-
-    /// Creates buckets.
-    ///
-    /// - Parameter limit: The number of buckets, 16 bytes each.
-    init(limit: Int = 32_768) {
-        buckets = BucketTable(limit: limit)
-    }
-
-    /// Counts one request.
-    ///
-    /// - Returns: nil if it is permitted, else the number of seconds until one is.
-    mutating func takeRequest(of client: AddressBlock, _ rates: Rates, now: Instant) -> Int? {
-        guard let perMinute = rates.requestsPerMinute else { return nil }
-        let rate = Rate(perMinute, per: .seconds(60), burst: perMinute)
-        return buckets.take(of: client.hashValue, rate, now: now)?.wholeSeconds
-    }
-
-    /// Counts one more connection if it is permitted.
-    ///
-    /// - Returns: whether it is permitted.
-    func openConnection(of client: AddressBlock, _ rates: Rates) -> Bool {
-        connections.take(for: client, limit: rates.connections ?? .max)
-    }
-
-    func closeConnection(of client: AddressBlock) { connections.give(of: client) }
-}
-
-/// The reason why enrolment cannot be served with some settings.
+/// The reason why a service cannot serve with some settings.
 public struct EnrolmentStartError: Error, Equatable, CustomStringConvertible {
     /// A message for people.
     public let description: String
 
-    init(_ description: String) {
+    package init(_ description: String) {
         self.description = description
     }
 }

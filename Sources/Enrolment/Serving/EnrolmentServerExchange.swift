@@ -78,22 +78,8 @@ final class EnrolmentServerExchange: CollectedExchange {
     func answer(_ response: EnrolmentResponse, _ error: EnrolmentError?) {
         guard !isAnswered else { return }
         application.answered(endpoint, error, took: Instant.now - began)
-        let length = UInt64(response.content.count)
-        // Neither the answer to HEAD, which no endpoint permits, nor 204 has content.
-        let isBare = head.method == .head || response.status == 204
-        let date = application.date
-        let isSent = sendHead(
-            response.status, content: isBare ? .none : .length(length),
-            statedLength: response.status == 204 ? nil : length
-        ) { output in
-            output.appendField("Date", date.span)
-            for field in response.fields {
-                let (name, value) = (Array(field.name.utf8), Array(field.value.utf8))
-                output.appendField(name.span, value.span)
-            }
-        }
-        guard isSent else { return abort() }
-        send(isBare ? [] : response.content)
+        let fields = response.fields.map { ($0.name, $0.value) }
+        if !send(response.status, fields, content: response.content, date: application.date) { abort() }
     }
 
     override func ended() {

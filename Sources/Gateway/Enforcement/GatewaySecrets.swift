@@ -100,6 +100,11 @@ package struct GatewaySecrets: Sendable {
         try derivedBytes("attestgate device-token", library)
     }
 
+    /// Returns the key of the pseudonyms of people at services of the federation: 32 bytes.
+    package func federationKey(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate federation", library)
+    }
+
     /// Returns what a registry keeps of the secret, 32 bytes, from which nothing else can be derived. It does not
     /// depend on the challenge secrets, which change.
     package func check(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {

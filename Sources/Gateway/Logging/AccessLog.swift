@@ -201,21 +201,21 @@ struct DeviceLabel: Equatable {
 }
 
 /// The limit of lines about refusals in one second, so that a flood does not fill the disk. The others are counted.
-struct RefusalBudget {
+package struct RefusalBudget {
     private let limit: Int
     private var second: Int64 = 0
     private var used = 0
     private var suppressed: UInt64 = 0
 
     /// - Parameter limit: Lines per second.
-    init(limit: Int) {
+    package init(limit: Int) {
         self.limit = limit
     }
 
     /// Returns whether one more line may be written.
     ///
     /// - Parameter now: Seconds of any clock.
-    mutating func admits(at now: Int64) -> Bool {
+    package mutating func admits(at now: Int64) -> Bool {
         if now != second {
             second = now
             used = 0
@@ -232,7 +232,7 @@ struct RefusalBudget {
     var owesCount: Bool { suppressed > 0 }
 
     /// Returns the number of lines suppressed since the last call. Nil if there are none or their second is not over.
-    mutating func takeSuppressed(at now: Int64) -> UInt64? {
+    package mutating func takeSuppressed(at now: Int64) -> UInt64? {
         guard suppressed > 0, now != second else { return nil }
         defer { suppressed = 0 }
         return suppressed

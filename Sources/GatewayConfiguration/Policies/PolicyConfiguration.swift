@@ -169,7 +169,7 @@ extension AndroidConditionsConfiguration.PatchDay {
 }
 
 /// The notation of `CFBundleVersion` in conditions, which compare as many numbers as are kept of each device.
-private enum AppleAppVersion {
+enum AppleAppVersion {
     static var kind: Kind<String> {
         .text(
             "a CFBundleVersion of one to three numbers: the first at most 4294967295, the others at most 65535",

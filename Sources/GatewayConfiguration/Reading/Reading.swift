@@ -155,9 +155,14 @@ public enum Role: String, CaseIterable, Sendable {
     case gateway
     /// Enrols devices. Has no listeners for requests, and reads none of their files.
     case enrolment
+    /// Serves the federation. Has no listeners for requests and does not enrol, and reads no files of these.
+    case federation
+    /// All of them.
     case both
 
-    public var servesRequests: Bool { self != .enrolment }
+    public var servesRequests: Bool { self == .gateway || self == .both }
     /// Whether the process enrols devices if the conf file has the section for it.
-    public var enrols: Bool { self != .gateway }
+    public var enrols: Bool { self == .enrolment || self == .both }
+    /// Whether the process serves the federation if the conf file has the section for it.
+    public var federates: Bool { self == .federation || self == .both }
 }

@@ -218,11 +218,12 @@ struct OwnAddresses {
 
     init(
         _ listeners: [ListenerConfiguration], _ enrolment: EnrolmentConfiguration?,
-        _ administration: AdministrationConfiguration?
+        _ federation: FederationConfiguration?, _ administration: AdministrationConfiguration?
     ) {
         self.listeners =
             listeners.map { ($0.address, "a listener of the gateway itself") }
             + (enrolment?.addresses ?? []).map { ($0, "a listener of enrolment") }
+            + [federation?.address].compactMap(\.self).map { ($0, "the listener of the federation") }
             + (administration?.listeners ?? []).map { ($0.address, "a listener of the administration") }
         socketPath = administration?.socketPath
     }

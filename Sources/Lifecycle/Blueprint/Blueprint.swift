@@ -44,6 +44,12 @@ public struct Blueprint: Sendable {
     let apps: [AdmittedApps.Setting]
     /// Nil if this process does not enrol devices.
     private(set) var enrolment: EnrolmentBlueprint?
+    /// Nil if this process does not serve the federation.
+    private(set) var federation: FederationBlueprint?
+    /// The addresses of the services with a thread of their own.
+    var serviceAddresses: [(name: String, address: SocketAddress)] {
+        (enrolment?.addresses ?? []) + (federation?.addresses ?? [])
+    }
     private let tunnelLimits: TunnelLimits
     private let clientLimits: ClientLimits
     /// Nil if no spans are exported, or the process serves no requests.
@@ -121,6 +127,9 @@ public struct Blueprint: Sendable {
         enrolment = try configuration.enrolment.flatMap { enrolment throws(StartupError) in
             configuration.role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
         }
+        federation = try configuration.federation.flatMap { federation throws(StartupError) in
+            configuration.role.federates ? try FederationBlueprint(federation, configuration) : nil
+        }
         clientLimits = ClientLimits(
             connections: configuration.limits.connectionsPerClient, streams: configuration.limits.streamsPerClient,
             requests: configuration.limits.requestsPerDevice)
@@ -150,6 +159,7 @@ public struct Blueprint: Sendable {
         if let objection = descriptors.objection, objection.isFatal { throw StartupError(objection.text) }
         settings.descriptorCeiling = descriptors.clientCeiling
         enrolment?.setDescriptorCeiling(descriptors.clientCeiling)
+        federation?.setDescriptorCeiling(descriptors.clientCeiling)
         for index in upstreams.indices { upstreams[index].descriptorCeiling = descriptors.upstreamCeiling }
     }
 
@@ -157,11 +167,13 @@ public struct Blueprint: Sendable {
         var demand = DescriptorBudget.Demand()
         let names = upstreams.flatMap(\.servers).count { $0.resolved != nil }
         demand.workers = workers
-        demand.listeners = listeners.count + (enrolment?.addresses.count ?? 0)
+        demand.listeners = listeners.count + serviceAddresses.count
         demand.doors = configuration.administration == nil ? 0 : 1 + administrationListeners.count
         demand.lookups = min(names, NameBook.lookupLimit)
-        demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.calls ?? 0)
-        demand.clients = workers * (listeners.isEmpty ? 0 : settings.connections) + (enrolment?.connections ?? 0)
+        demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.calls ?? 0) + (federation?.calls ?? 0)
+        demand.clients =
+            workers * (listeners.isEmpty ? 0 : settings.connections) + (enrolment?.connections ?? 0)
+            + (federation?.connections ?? 0)
         demand.upstreams = upstreams.reduce(0) { sum, upstream in
             sum + workers * (upstream.connections + (upstream.health == nil ? 0 : upstream.servers.count))
         }
@@ -325,7 +337,7 @@ public struct Blueprint: Sendable {
     var staples: [(listener: String, host: String?, response: StapledResponse)] {
         let own = listeners.flatMap { listener in listener.allHosts.map { (listener.name, $0.label, $0.staple) } }
         return own.compactMap { name, host, staple in staple.map { (name, host, $0) } }
-            + (enrolment?.staples ?? []).map { ($0.name, nil, $0.response) }
+            + ((enrolment?.staples ?? []) + (federation?.staples ?? [])).map { ($0.name, nil, $0.response) }
     }
 
     // MARK: - What is shown
@@ -341,7 +353,8 @@ public struct Blueprint: Sendable {
             (workers, "worker"),
         ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
-        return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
+        let services = [enrolment.map { "enrolment: \($0.admission)" }, federation.map { "federation: \($0.url)" }]
+        return (texts + services.compactMap(\.self)).joined(separator: ", ")
     }
 
     /// The number of upstreams of routes.

@@ -86,6 +86,7 @@ extension ForbiddenAddresses {
         let own: [(ServerAddress, String)] =
             configuration.listeners.map { ($0.address, "the gateway itself") }
             + (configuration.enrolment?.addresses ?? []).map { ($0, "enrolment") }
+            + [configuration.federation?.address].compactMap(\.self).map { ($0, "the federation") }
             + (configuration.administration?.listeners ?? []).map { ($0.address, "the administration") }
         do throws(EventLoopError) {
             self.init(

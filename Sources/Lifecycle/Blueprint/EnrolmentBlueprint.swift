@@ -82,11 +82,18 @@ struct EnrolmentBlueprint: Sendable {
         do {
             addresses = try enrolment.addresses.map { ($0.description, try SocketAddress($0.description)) }
             let library = try LibraryContext()
-            var listeners = [try Self.listener(enrolment.address, enrolment.tls, clients: nil, enrolment)]
+            var listeners = [
+                try EnrolmentSettings.Listener(
+                    enrolment.address, enrolment.tls, clients: nil, protocols: enrolment.protocols,
+                    proxies: enrolment.proxyProtocol)
+            ]
             if let devices = enrolment.devices {
                 let clients = try ClientsBlueprint(devices.clients, place: "devices")
                 _ = try clients.trusted(library)
-                listeners.append(try Self.listener(devices.address, devices.tls, clients: clients, enrolment))
+                listeners.append(
+                    try EnrolmentSettings.Listener(
+                        devices.address, devices.tls, clients: clients, protocols: enrolment.protocols,
+                        proxies: enrolment.proxyProtocol))
             }
             var doubts: [StartupWarning] = []
             let (admission, word) = try Self.admission(
@@ -118,7 +125,7 @@ struct EnrolmentBlueprint: Sendable {
             settings.contentLimit = enrolment.contentLimit
             settings.requestsPerMinute = enrolment.requestsPerMinute
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
-            settings.server = Self.server(enrolment, configuration.timeouts)
+            settings.server = .ofPhones(connections: enrolment.connections, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
             if let receipts = enrolment.receipts {
                 settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
@@ -151,23 +158,6 @@ struct EnrolmentBlueprint: Sendable {
         } catch {
             throw StartupError(in: "enrolment", error)
         }
-    }
-
-    private static func listener(
-        _ address: ServerAddress, _ tls: ListenerConfiguration.TLS, clients: ClientsBlueprint?,
-        _ enrolment: EnrolmentConfiguration
-    ) throws -> EnrolmentSettings.Listener {
-        let chain = try FileContents.read(tls.certificatePath)
-        return EnrolmentSettings.Listener(
-            name: address.description, proxies: TrustedProxies(enrolment.proxyProtocol?.from ?? []),
-            certificates: chain, key: try FileContents.readPrivate(tls.keyPath), policy: TLSPolicy(tls.policy),
-            protocols: enrolment.protocols.map(ApplicationProtocol.init),
-            staple: try StapledResponse.read(tls, for: chain),
-            clients: clients.map { clients in
-                EnrolmentSettings.Listener.Clients(
-                    authorities: clients.authorities.flatMap { $0.bytes + [UInt8(ascii: "\n")] },
-                    admission: clients.admission)
-            })
     }
 
     private static var noSecrets: EnrolmentSettings.Secrets {
@@ -274,18 +264,6 @@ struct EnrolmentBlueprint: Sendable {
             throw StartupError("wallet: \(path): \(error)", of: .file(path))
         }
         return settings
-    }
-
-    private static func server(
-        _ enrolment: EnrolmentConfiguration, _ timeouts: TimeoutsConfiguration
-    ) -> ServerSettings {
-        var server = EnrolmentSettings.standardServer
-        server.connections = enrolment.connections
-        server.handshakeTimeout = TimeSpan(timeouts.handshake)
-        server.headTimeout = TimeSpan(timeouts.head)
-        server.contentIdleTimeout = TimeSpan(timeouts.contentIdle)
-        server.keepAliveTimeout = min(server.keepAliveTimeout, TimeSpan(timeouts.keepAlive))
-        return server
     }
 
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
@@ -396,5 +374,37 @@ extension ReceiptSettings {
         timeout = TimeSpan(receipts.timeout)
         concurrency = receipts.concurrency
         callsPerMinute = receipts.callsPerMinute
+    }
+}
+
+extension EnrolmentSettings.Listener {
+    /// Reads the files of a listener for phones.
+    init(
+        _ address: ServerAddress, _ tls: ListenerConfiguration.TLS, clients: ClientsBlueprint?,
+        protocols: [ProtocolName], proxies: ProxyProtocolConfiguration?
+    ) throws {
+        let chain = try FileContents.read(tls.certificatePath)
+        self.init(
+            name: address.description, proxies: TrustedProxies(proxies?.from ?? []), certificates: chain,
+            key: try FileContents.readPrivate(tls.keyPath), policy: TLSPolicy(tls.policy),
+            protocols: protocols.map(ApplicationProtocol.init), staple: try StapledResponse.read(tls, for: chain),
+            clients: clients.map { clients in
+                EnrolmentSettings.Listener.Clients(
+                    authorities: clients.authorities.flatMap { $0.bytes + [UInt8(ascii: "\n")] },
+                    admission: clients.admission)
+            })
+    }
+}
+
+extension ServerSettings {
+    /// Returns the settings of a service for phones, with rare and short connections.
+    static func ofPhones(connections: Int, _ timeouts: TimeoutsConfiguration) -> ServerSettings {
+        var server = EnrolmentSettings.standardServer
+        server.connections = connections
+        server.handshakeTimeout = TimeSpan(timeouts.handshake)
+        server.headTimeout = TimeSpan(timeouts.head)
+        server.contentIdleTimeout = TimeSpan(timeouts.contentIdle)
+        server.keepAliveTimeout = min(server.keepAliveTimeout, TimeSpan(timeouts.keepAlive))
+        return server
     }
 }

@@ -66,7 +66,7 @@ struct FileWatch {
 
 extension Configuration {
     /// The files that the gateway reads again when they change: the conf file with those it includes, and those of
-    /// listeners, upstreams, tracing, enrolment and administration, as far as this process uses them. Not the
+    /// listeners, upstreams, tracing, enrolment, federation and administration, as far as this process uses them. Not the
     /// registry's secret, which changes in steps that depend on each other.
     ///
     /// Symbolic links are followed, so a mounted folder that is exchanged by a link, as in Kubernetes, is a change.
@@ -85,6 +85,11 @@ extension Configuration {
             // Only what a fetch uses: a list in a file is read by its own schedule.
             let android = enrolment.android
             if android.statusListCopyPath(for: apps) != nil { files.append(android.statusList.authoritiesPath) }
+        }
+        if role.federates, let federation {
+            files += federation.tls.files + (federation.clients?.authoritiesPaths ?? [])
+            files += (federation.clients?.revocationListsPaths ?? []) + [federation.services.authoritiesPath]
+            files += [federation.operatorsPath].compactMap(\.self)
         }
         return files + (administration?.listeners.flatMap(\.files) ?? [])
     }

@@ -25,6 +25,10 @@ struct StartupChecks {
         let sessions = SessionTable(limit: 1)
         var known: [CertificateExpiry] = []
         var warnings: [StartupWarning] = []
+        if let federation = blueprint.federation {
+            known += federation.certificates
+            warnings += federation.warnings
+        }
         if let enrolment = blueprint.enrolment {
             known += enrolment.certificates
             warnings += enrolment.warnings
@@ -258,6 +262,10 @@ extension Configuration {
                 add("enrolment, devices", devices.clients.authoritiesPaths, devices.clients.place)
             }
             add("enrolment", apps.map(\.rootPath), nil)
+        }
+        if role.federates, let federation {
+            add("federation", [federation.tls.certificatePath], federation.tls.place)
+            if let clients = federation.clients { add("federation", clients.authoritiesPaths, clients.place) }
         }
         for listener in administration?.listeners ?? [] {
             let paths = [listener.tls?.certificatePath] + (listener.tls?.authoritiesPaths ?? [])

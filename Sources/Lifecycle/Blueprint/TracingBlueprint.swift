@@ -114,6 +114,16 @@ enum OutboundService {
     ) throws(StartupError) -> UpstreamSettings {
         var server = try UpstreamSettings.Server(url.server, of: section)
         if tls != nil { server.certificateName = url.server.host }
+        return upstream(server, tls, of: section, connections: connections, timeout: timeout)
+    }
+
+    /// Returns an upstream for a server.
+    ///
+    /// - Parameter server: Of a template, one that is replaced for each call.
+    static func upstream(
+        _ server: UpstreamSettings.Server, _ tls: ClientContext.Settings?, of section: String, connections: Int,
+        timeout: TimeSpan
+    ) -> UpstreamSettings {
         var upstream = UpstreamSettings(name: section, servers: [server])
         upstream.tls = tls
         upstream.connections = connections

@@ -204,7 +204,7 @@ public final class GatewayProcess {
             generations.endpoints(file: file, audit) + [restart.endpoint] + status.endpoints, loop: loop, audit,
             inherited: inheritance.sockets)
         listeners.closeInherited()
-        try threads.startEnrolment(generations.served, sockets: sockets.enrolment)
+        try threads.startServices(generations.served, sockets: sockets.services)
         for sockets in sockets.workers { try threads.workers.start(generations.served, sockets: sockets) }
         generations.logStart()
         // The service manager accepts messages of a successor only after the predecessor has announced it.

@@ -161,13 +161,17 @@ final class Generations {
         // destination when the generation is served.
         if served.exporter == nil { served.exporter = try ProcessResources.openExporter(blueprint, logger) }
         next.exporter = served.exporter
-        var enrolment: EnrolmentSettings?
-        if let enrolling = blueprint.enrolment, let (settings, registry) = next.enforcement {
-            enrolment = try enrolling.settings(settings, registry)
+        var services = ServingThreads.NextServices(sockets: [:])
+        if let (settings, registry) = next.enforcement {
+            services.enrolment = try blueprint.enrolment.map { enrolment throws(StartupError) in
+                try enrolment.settings(settings, registry)
+            }
+            services.federation = blueprint.federation?.settings(settings, registry)
         }
         let sockets = try listeners.new(for: blueprint, since: served.blueprint)
+        services.sockets = sockets.services
         reloads.change(to: next, by: threads.running)
-        threads.prepare(next, sockets: sockets.workers, enrolment: enrolment.map { ($0, sockets.enrolment) })
+        threads.prepare(next, sockets: sockets.workers, services: services)
     }
 
     // MARK: - Change
@@ -265,7 +269,7 @@ final class Generations {
     /// Whether no other process can open the registry while this one has it.
     var isRegistryAlone: Bool { registry.isAlone(in: served.blueprint) }
 
-    /// Serves again after a failed upgrade, once the previous enrolment thread has ended.
+    /// Serves again after a failed upgrade, once the threads of the previous services have ended.
     ///
     /// - Parameters:
     ///   - sockets: Listening sockets by the number of the thread and by address, whose ownership passes to the threads.
@@ -280,9 +284,8 @@ final class Generations {
             served.enforcement = next.enforcement
             try administration?.turn(to: reopened)
         }
-        if let sockets = sockets[ServingThreads.enrolmentNumber] {
-            try threads.startEnrolment(next, sockets: sockets)
-        }
+        let ofServices = ServingThreads.Service.allCases.compactMap { sockets[$0.rawValue] }
+        try threads.startServices(next, sockets: ofServices.reduce(into: [:]) { $0.merge($1) { first, _ in first } })
         _ = reloads.begin(completion)
         reloads.change(to: next, by: threads.workers.running)
         threads.workers.prepare(next, sockets: threads.workers.running.sorted().map { sockets[$0] ?? [:] })

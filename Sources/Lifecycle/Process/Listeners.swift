@@ -9,8 +9,8 @@ final class Listeners {
     struct Sockets {
         /// The descriptors of each worker, by address.
         var workers: [[String: Int32]]
-        /// The descriptors of enrolment, by name.
-        var enrolment: [String: Int32]
+        /// The descriptors of services, by name.
+        var services: [String: Int32]
     }
 
     private let inheritance: Inheritance
@@ -27,7 +27,7 @@ final class Listeners {
     func first(for blueprint: Blueprint) throws(StartupError) -> Sockets {
         // A process that takes over may find its predecessor on an address that was not handed over.
         try bind(
-            blueprint.listeners, blueprint.enrolment?.addresses ?? [], workers: blueprint.workers,
+            blueprint.listeners, blueprint.serviceAddresses, workers: blueprint.workers,
             mayOverlap: inheritance.takesOver,
             inherited: inheritance.sockets)
     }
@@ -35,14 +35,14 @@ final class Listeners {
     /// Returns sockets for the addresses that a generation has and the previous one has not.
     func new(for blueprint: Blueprint, since previous: Blueprint) throws(StartupError) -> Sockets {
         let known = Set(previous.listeners.map(\.name))
-        let enrolling = Set(previous.enrolment?.addresses.map(\.name) ?? [])
+        let served = Set(previous.serviceAddresses.map(\.name))
         for listener in blueprint.listeners {
             guard let file = files[listener.name], let access = listener.socket?.access else { continue }
             do throws(SocketFileError) { try file.admit(access) } catch { throw Self.refusal(of: listener, error) }
         }
         return try bind(
             blueprint.listeners.filter { !known.contains($0.name) },
-            (blueprint.enrolment?.addresses ?? []).filter { !enrolling.contains($0.name) },
+            blueprint.serviceAddresses.filter { !served.contains($0.name) },
             workers: blueprint.workers, mayOverlap: false, inherited: nil)
     }
 
@@ -86,10 +86,10 @@ final class Listeners {
     // MARK: - Binding
 
     private func bind(
-        _ listeners: [ListenerBlueprint], _ enrolment: [(name: String, address: SocketAddress)], workers: Int,
+        _ listeners: [ListenerBlueprint], _ services: [(name: String, address: SocketAddress)], workers: Int,
         mayOverlap: Bool, inherited: InheritedSockets?
     ) throws(StartupError) -> Sockets {
-        var sockets = Sockets(workers: [[String: Int32]](repeating: [:], count: workers), enrolment: [:])
+        var sockets = Sockets(workers: [[String: Int32]](repeating: [:], count: workers), services: [:])
         var unbound: [ListenerBlueprint] = []
         do throws(StartupError) {
             for listener in listeners where listener.socket != nil {
@@ -117,12 +117,12 @@ final class Listeners {
                     ).detach()
                 }
             }
-            for (name, address) in enrolment {
-                sockets.enrolment[name] = try bind(
-                    enrolment: address, "\(name) of enrolment", mayOverlap: mayOverlap, inherited: inherited)
+            for (name, address) in services {
+                sockets.services[name] = try bind(
+                    service: address, name, mayOverlap: mayOverlap, inherited: inherited)
             }
         } catch {
-            Self.release(sockets.workers + [sockets.enrolment])
+            Self.release(sockets.workers + [sockets.services])
             throw error
         }
         return sockets
@@ -150,7 +150,7 @@ final class Listeners {
     }
 
     private func bind(
-        enrolment address: SocketAddress, _ name: String, mayOverlap: Bool, inherited: InheritedSockets?
+        service address: SocketAddress, _ name: String, mayOverlap: Bool, inherited: InheritedSockets?
     ) throws(StartupError) -> Int32 {
         if let taken = try divide(inherited?.take(address) ?? [], among: 1, name).first { return taken }
         if !mayOverlap { _ = try bind(address, name, isShared: false) }

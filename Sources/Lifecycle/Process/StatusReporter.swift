@@ -1,6 +1,7 @@
 internal import Administration
 internal import Enrolment
 internal import EventLoop
+internal import Federation
 internal import Gateway
 internal import GatewayConfiguration
 internal import Glibc
@@ -103,7 +104,7 @@ final class StatusReporter {
     private var obstacles: [String] {
         if isStopping() { return ["the gateway is stopping"] }
         return threads.starting.sorted().map {
-            "\($0 == ServingThreads.enrolmentNumber ? "enrolment" : "worker \($0)") does not serve yet"
+            "\(ServingThreads.Service(rawValue: $0)?.name ?? "worker \($0)") does not serve yet"
         }
     }
 
@@ -211,7 +212,8 @@ final class StatusReporter {
             protocols: blueprint.listeners.map { StatusDocument.Protocols($0.name, $0.protocols) }
                 + (blueprint.enrolment.map { enrolment in
                     enrolment.addresses.map { StatusDocument.Protocols($0.name, enrolment.protocols) }
-                } ?? []),
+                } ?? [])
+                + (blueprint.federation.map { [StatusDocument.Protocols($0.name, $0.protocols)] } ?? []),
             hosts: blueprint.listeners.flatMap { listener in
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
             },
@@ -221,6 +223,12 @@ final class StatusReporter {
                     receipts: threads.enrolment?.receipts.map(StatusDocument.Receipts.init),
                     statusList: threads.enrolment?.statusList.map(StatusDocument.FetchedContent.init),
                     issuerKeys: threads.enrolment?.issuerKeys.map(StatusDocument.FetchedContent.init))
+            },
+            federation: blueprint.federation.map {
+                let metrics = threads.federation?.metrics
+                return StatusDocument.Federation(
+                    listener: $0.name, url: $0.url, services: metrics?.services ?? 0,
+                    described: metrics?.described ?? 0)
             },
             upstreams: upstreams.map { upstream in
                 let settings = blueprint.upstreams.first { $0.name == upstream.name }
@@ -289,6 +297,7 @@ final class StatusReporter {
                     "Blocks of access log lines, 128 KiB or so each, that could not be written.", log.droppedInAll))
         }
         if let enrolment = threads.enrolment { families += enrolment.families }
+        if let federation = threads.federation { families += federation.families }
         if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }
         return families
     }

@@ -194,7 +194,9 @@ final class Restart {
             guard missing.remove(thread) != nil else { return }
             attempt?.phase = .served(successor, missing: missing)
             if missing.isEmpty { finish() }
-        case .returning: if thread == ServingThreads.enrolmentNumber { serveAgain() }
+        case .returning:
+            // The end of a worker is not awaited.
+            if ServingThreads.Service(rawValue: thread) != nil, !threads.hasRunningServices { serveAgain() }
         case .duplicating, .starting, nil: break
         }
     }
@@ -253,11 +255,11 @@ final class Restart {
         lastFailure = (reason, WallClock.seconds)
         logger.error("not upgraded: \(reason)")
         guard mustReturn else { return end() }
-        // The enrolment thread has stopped accepting and ends: a new one replaces it.
-        if !threads.stopEnrolment() { serveAgain() }
+        // The services have stopped accepting and end: new ones replace them.
+        if !threads.stopServices() { serveAgain() }
     }
 
-    /// Serves again, once the previous enrolment thread has ended.
+    /// Serves again, once the threads of the previous services have ended.
     private func serveAgain() {
         guard let sockets = attempt?.sockets else { return }
         attempt?.sockets = [:]

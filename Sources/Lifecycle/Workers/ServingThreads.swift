@@ -1,25 +1,45 @@
 internal import Enrolment
 internal import EventLoop
+internal import Federation
 internal import Gateway
 internal import Glibc
 internal import Logging
+internal import Registry
 
 /// What the main thread receives from the others.
 enum ProcessEvent: Sendable {
-    /// - The number of a worker or of enrolment.
+    /// - The number of a worker or of a service.
     case thread(Int, Worker.Report)
     case loaded(Result<Blueprint, StartupError>)
 }
 
-/// The threads that serve: the workers, and the enrolment service if this process enrols devices. Used on the main
-/// thread only.
+/// The threads that serve: the workers, and the services that this process has. Used on the main thread only.
 final class ServingThreads {
-    /// The number of the enrolment service, among those of the workers.
-    static let enrolmentNumber = -1
+    /// The services with a thread of their own. Their numbers are among those of the workers.
+    enum Service: Int, CaseIterable {
+        case enrolment = -1
+        case federation = -2
+
+        var name: String {
+            switch self {
+            case .enrolment: "enrolment"
+            case .federation: "federation"
+            }
+        }
+    }
+
+    /// New settings and new sockets of services. Nil for one that keeps what it has.
+    struct NextServices {
+        var enrolment: EnrolmentSettings?
+        var federation: FederationSettings?
+        /// Descriptors by name, whose ownership passes to the services.
+        var sockets: [String: Int32]
+    }
 
     let workers: WorkerGroup
     private(set) var enrolment: EnrolmentService?
-    private var isEnrolmentRunning = false
+    private(set) var federation: FederationServer?
+    private var runningServices: Set<Service> = []
     /// The numbers of the threads that have begun to serve, also if they have ended.
     private var begun: Set<Int> = []
     private let events: Mailbox<ProcessEvent>
@@ -32,116 +52,175 @@ final class ServingThreads {
     }
 
     /// The numbers of the threads that have not ended.
-    var running: Set<Int> { workers.running.union(isEnrolmentRunning ? [Self.enrolmentNumber] : []) }
+    var running: Set<Int> { workers.running.union(runningServices.map(\.rawValue)) }
     /// The numbers of those that do not serve yet.
     var starting: Set<Int> { running.subtracting(begun) }
 
-    /// Starts the enrolment service, if the generation has one.
+    private func control(_ service: Service) -> (any RunningService)? {
+        switch service {
+        case .enrolment: enrolment?.control
+        case .federation: federation?.control
+        }
+    }
+
+    private var controls: [any RunningService] { Service.allCases.compactMap { control($0) } }
+    private var runningControls: [any RunningService] { runningServices.compactMap { control($0) } }
+
+    /// Starts the services that the generation has.
     ///
-    /// - Parameter sockets: Descriptors by name, whose ownership passes to the service.
-    func startEnrolment(_ order: GenerationOrder, sockets: [String: Int32]) throws {
-        guard let blueprint = order.blueprint.enrolment, let (settings, registry) = order.enforcement else { return }
-        let enrolmentSettings = try blueprint.settings(settings, registry)
-        let (logger, events) = (logger, events)
-        enrolment?.join()
+    /// - Parameter sockets: Descriptors by name, whose ownership passes to the services.
+    func startServices(_ order: GenerationOrder, sockets: [String: Int32]) throws {
+        guard let (settings, registry) = order.enforcement else { return }
+        for control in controls { control.join() }
+        if let blueprint = order.blueprint.enrolment {
+            let own = Self.sockets(blueprint.addresses.map(\.name), of: sockets)
+            let settings = try blueprint.settings(settings, registry)
+            if !own.isEmpty { try startEnrolment(blueprint, settings, order, registry, own) }
+        }
+        if let blueprint = order.blueprint.federation {
+            let own = Self.sockets(blueprint.addresses.map(\.name), of: sockets)
+            let settings = blueprint.settings(settings, registry)
+            if !own.isEmpty { try startFederation(blueprint, settings, order, registry, own) }
+        }
+    }
+
+    private static func sockets(_ names: [String], of sockets: [String: Int32]) -> [String: Int32] {
+        sockets.filter { names.contains($0.key) }
+    }
+
+    private func startEnrolment(
+        _ blueprint: EnrolmentBlueprint, _ settings: EnrolmentSettings, _ order: GenerationOrder,
+        _ registry: DeviceRegistry, _ sockets: [String: Int32]
+    ) throws {
+        let logger = logger
         enrolment = try EnrolmentService(
-            enrolmentSettings, sockets: sockets, registry: registry, memory: order.memory,
+            settings, sockets: sockets, registry: registry, memory: order.memory,
             audit: { decision in
                 logger.log(
                     level: decision.isOurFault ? .error : .notice, "enrolment: \(decision)",
                     metadata: decision.members.mapValues { "\($0)" })
-            },
-            report: { report in
-                switch Worker.Report(report) {
-                case let report?: events.post(.thread(Self.enrolmentNumber, report))
-                case nil: report.log(logger)
-                }
-            },
-            failed: { reason in
-                // The blueprint has built the same before: only memory or descriptors can be missing here.
-                logger.critical("enrolment cannot start: \(reason)")
-                exit(1)
-            })
-        isEnrolmentRunning = true
+            }, report: receiver(of: .enrolment), failed: { Self.cannotStart(.enrolment, $0, logger) })
+        runningServices.insert(.enrolment)
         logger.info(
             "enrolling at \(blueprint.addresses.map(\.name).joined(separator: ", ")), admission: \(blueprint.admission)"
         )
     }
 
+    private func startFederation(
+        _ blueprint: FederationBlueprint, _ settings: FederationSettings, _ order: GenerationOrder,
+        _ registry: DeviceRegistry, _ sockets: [String: Int32]
+    ) throws {
+        let logger = logger
+        federation = try FederationServer(
+            settings, sockets: sockets, registry: registry, memory: order.memory,
+            audit: { decision in
+                logger.log(
+                    level: decision.isOurFault ? .error : .notice, "federation: \(decision)",
+                    metadata: decision.members.mapValues { "\($0)" })
+            }, report: receiver(of: .federation), failed: { Self.cannotStart(.federation, $0, logger) })
+        runningServices.insert(.federation)
+        logger.info("federation at \(blueprint.name), \(blueprint.url)")
+    }
+
+    private func receiver(of service: Service) -> @Sendable (ServiceReport) -> Void {
+        let (logger, events) = (logger, events)
+        return { report in
+            switch Worker.Report(report) {
+            case let report?: events.post(.thread(service.rawValue, report))
+            case nil: report.log(service, logger)
+            }
+        }
+    }
+
+    private static func cannotStart(_ service: Service, _ reason: String, _ logger: Logger) {
+        // The blueprint has built the same before: only memory or descriptors can be missing here.
+        logger.critical("\(service.name) cannot start: \(reason)")
+        exit(1)
+    }
+
     func began(_ thread: Int) { begun.insert(thread) }
 
     func ended(_ thread: Int) {
-        if thread == Self.enrolmentNumber { isEnrolmentRunning = false } else { workers.ended(thread) }
+        if let service = Service(rawValue: thread) {
+            runningServices.remove(service)
+        } else {
+            workers.ended(thread)
+        }
     }
 
     /// Waits until every thread has ended.
     func join() {
         workers.join()
-        enrolment?.join()
+        for control in controls { control.join() }
     }
 
     // MARK: - Commands to all
 
     /// Sends a generation.
     ///
-    /// - Parameters:
-    ///   - sockets: For each worker its new listening sockets by address, whose ownership passes to it.
-    ///   - enrolment: Its settings and new sockets; nil if it keeps what it has.
-    func prepare(
-        _ order: GenerationOrder, sockets: [[String: Int32]],
-        enrolment settings: (EnrolmentSettings, sockets: [String: Int32])?
-    ) {
+    /// - Parameter sockets: For each worker its new listening sockets by address, whose ownership passes to it.
+    func prepare(_ order: GenerationOrder, sockets: [[String: Int32]], services next: NextServices) {
         workers.prepare(order, sockets: sockets)
-        if let (settings, sockets) = settings { enrolment?.prepare(settings, sockets: sockets) }
+        let blueprint = order.blueprint
+        if let settings = next.enrolment {
+            let names = blueprint.enrolment?.addresses.map(\.name) ?? []
+            enrolment?.control.prepare(settings, sockets: Self.sockets(names, of: next.sockets))
+        }
+        if let settings = next.federation {
+            let names = blueprint.federation?.addresses.map(\.name) ?? []
+            federation?.control.prepare(settings, sockets: Self.sockets(names, of: next.sockets))
+        }
     }
 
     func adopt() {
         workers.tellAll(.adopt)
-        enrolment?.adopt()
+        for control in controls { control.adopt() }
     }
 
     func discard() {
         workers.tellAll(.discard)
-        enrolment?.discard()
+        for control in controls { control.discard() }
     }
 
     func ping() {
         workers.tellAll(.ping)
-        if isEnrolmentRunning { enrolment?.ping() }
+        for control in runningControls { control.ping() }
     }
 
     func duplicateSockets() {
         workers.tellAll(.duplicateSockets)
-        if isEnrolmentRunning { enrolment?.duplicateSockets() }
+        for control in runningControls { control.duplicateSockets() }
     }
 
     func windUp() {
         workers.tellAll(.windUp)
-        enrolment?.drain()
+        for control in controls { control.drain() }
     }
 
     func drain() {
         workers.tellAll(.drain)
-        enrolment?.drain()
+        for control in controls { control.drain() }
     }
 
     func stop() {
         workers.tellAll(.stop)
-        enrolment?.stop()
+        for control in controls { control.stop() }
     }
 
-    /// Stops the enrolment service.
+    /// Stops the services.
     ///
-    /// - Returns: Whether it was running; it reports its end.
-    func stopEnrolment() -> Bool {
-        if isEnrolmentRunning { enrolment?.stop() }
-        return isEnrolmentRunning
+    /// - Returns: Whether one was running; each reports its end.
+    func stopServices() -> Bool {
+        for control in runningControls { control.stop() }
+        return hasRunningServices
     }
+
+    var hasRunningServices: Bool { !runningServices.isEmpty }
 }
 
 extension Worker.Report {
-    /// Translates a report of the enrolment service; nil for what is only logged.
-    fileprivate init?(_ report: EnrolmentService.Report) {
+    /// Translates a report of a service; nil for what is only logged.
+    fileprivate init?(_ report: ServiceReport) {
         switch report {
         case .serving: self = .serving
         case .duplicated(let sockets): self = .duplicated(sockets)
@@ -154,10 +233,10 @@ extension Worker.Report {
     }
 }
 
-extension EnrolmentService.Report {
-    fileprivate func log(_ logger: Logger) {
+extension ServiceReport {
+    fileprivate func log(_ service: ServingThreads.Service, _ logger: Logger) {
         switch self {
-        case .failed(let reason): logger.error("enrolment: \(reason)")
+        case .failed(let reason): logger.error("\(service.name): \(reason)")
         case .notice(let notice):
             let level: Logger.Level =
                 switch notice.severity {

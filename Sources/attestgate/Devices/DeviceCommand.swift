@@ -234,6 +234,11 @@ enum DeviceListing {
             let ended = binding.endedAt.map { ", ended \($0)" } ?? binding.endsAt.map { ", ends \($0)" } ?? ""
             rows.append(["certificate key", "\(binding.keyID) since \(binding.createdAt)\(ended)"])
         }
+        for token in device.federationTokens ?? [] {
+            let end = token.revokedAt.map { "revoked \($0)" } ?? "expires \(token.expiresAt)"
+            let holder = token.party.map { " of \($0)" } ?? ""
+            rows.append(["\(token.kind) token", "\(token.id)\(holder) for \(token.audience), \(token.scope), \(end)"])
+        }
         return Columns.aligned(rows).joined(separator: "\n")
     }
 }

@@ -131,4 +131,4 @@ def test_an_unknown_role_is_a_wrong_command_line(make):
     gateway = make()
     gateway.write_conf()
     done = attestgate("run", "--config", gateway.conf_path, "--role", "registry")
-    assert done.returncode == 2 and "gateway, enrolment, both" in done.stderr
+    assert done.returncode == 2 and "'gateway', 'enrolment', 'federation' or 'both'" in done.stderr

@@ -148,11 +148,13 @@ class Gateway:
             process.kill()
 
     def _listening_sockets(self):
-        """One for each worker and listener, and those of enrolment. An address that is taken is left to the gateway."""
+        """One for each worker and listener, and those of enrolment and of the federation. An address that is taken is left to the gateway."""
         role = self.arguments[self.arguments.index("--role") + 1] if "--role" in self.arguments else "both"
         addresses = [each["address"] for each in self.conf.get("listeners", ())] * self.conf["workers"]
-        addresses = [] if role == "enrolment" else addresses
-        if role != "gateway" and "enrolment" in self.conf:
+        addresses = addresses if role in ("gateway", "both") else []
+        if role in ("federation", "both") and "federation" in self.conf:
+            addresses.append(self.conf["federation"]["address"])
+        if role in ("enrolment", "both") and "enrolment" in self.conf:
             enrolment = self.conf["enrolment"]
             addresses += [each["address"] for each in (enrolment, enrolment.get("devices")) if each]
         sockets = []

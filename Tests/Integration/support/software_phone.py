@@ -111,6 +111,13 @@ class Phone:
             "instances", command, *self.devices, "--cacert", self.service.pki.server_ca, "--directory", self.directory,
             *arguments, status=status)
 
+    def federation(self, federation, command, *arguments, status=0):
+        """- Returns: what the command of `attestgate-device federation` prints, as JSON if it is."""
+        done = run(
+            "federation", command, "--federation", federation.url, "--resolve", f"localhost:{federation.port}:127.0.0.1",
+            "--cacert", self.service.pki.server_ca, "--directory", self.directory, *arguments, status=status)
+        return json.loads(done.stdout) if done.stdout.startswith(("{", "[")) else done.stdout
+
     def request(self, *arguments):
         """- Returns: the status, and the denial."""
         port = self.service.gateway.port

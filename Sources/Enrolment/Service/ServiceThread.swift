@@ -1,22 +1,46 @@
-internal import Bytes
-internal import Cryptography
-internal import EventLoop
+package import Bytes
+package import Cryptography
+package import EventLoop
 internal import Glibc
-internal import Registry
+package import Registry
 internal import Server
 internal import Vocabulary
 
-/// The thread of one enrolment service: its loop, its current generation, and earlier ones with open connections.
-final class EnrolmentThread {
-    private let context: EnrolmentContext
+/// What the thread of a service offers its generations.
+package struct ServiceResources {
+    package let loop: Loop
+    package let pool: BufferPool
+    package let library: LibraryContext
+    package let registry: DeviceRegistry
+    package let registryRequests: RegistryRequests
+    package let notify: (EnrolmentNotice) -> Void
+}
+
+/// A generation of a service: the listeners, rules and connections of one value of settings.
+package protocol ServiceGeneration: AnyObject {
+    var listening: ServiceListening { get }
+    /// Begins background work, before the first connection.
+    func begin()
+    /// Ends background work.
+    func stopUpkeep()
+    /// Adopts a new epoch of the store.
+    func renew(_ identity: StoreIdentity) throws(CryptographyError)
+}
+
+/// The thread of one service: its loop, its current generation, and earlier ones with open connections.
+final class ServiceThread<Settings: Sendable> {
+    typealias Make = (Settings, StoreIdentity) throws -> any ServiceGeneration
+
+    private let name: String
     private let loop: Loop
-    private let report: (EnrolmentService.Report) -> Void
+    private let make: Make
+    private let report: (ServiceReport) -> Void
     private var identity: StoreIdentity
-    private var current: EnrolmentGeneration?
-    private var retired: [EnrolmentGeneration] = []
-    private var prepared: (generation: EnrolmentGeneration, sockets: [String: Int32])?
+    private var current: (any ServiceGeneration)?
+    private var retired: [any ServiceGeneration] = []
+    private var prepared: (generation: any ServiceGeneration, sockets: [String: Int32])?
     /// Retired generations whose last connection has closed.
-    private var emptied: [EnrolmentGeneration] = []
+    private var emptied: [any ServiceGeneration] = []
     private var cleaner: LoopTimer?
     private var isDraining = false
     private var relief: MemoryRelief?
@@ -29,42 +53,46 @@ final class EnrolmentThread {
 
     /// Creates the thread's state.
     ///
-    /// - Parameter sockets: Descriptors of listening sockets, one for each listener's name. Takes ownership.
+    /// - Parameters:
+    ///   - name: The service in messages.
+    ///   - sockets: Descriptors of listening sockets, one for each listener's name. Takes ownership.
+    ///   - make: Returns the maker of generations.
     init(
-        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, memory: MemoryBudget,
-        counts: EnrolmentCounts, audit: @escaping (EnrolmentDecision) -> Void,
-        report: @escaping (EnrolmentService.Report) -> Void
+        _ name: String, _ settings: Settings, sockets: [String: Int32], registry: DeviceRegistry, memory: MemoryBudget,
+        report: @escaping (ServiceReport) -> Void, make: (ServiceResources) throws -> Make
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()
         let registryRequests = try RegistryRequests(
             registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands, barred: { renewal.bar($0) }
         ) { renewal.notify($0) }
+        self.name = name
         self.loop = loop
         self.report = report
         identity = registry.identity
         let pool = BufferPool(idleLimit: 16, meter: MemoryMeter(memory))
-        context = EnrolmentContext(
-            loop: loop, pool: pool, library: try LibraryContext(), registry: registry,
-            registryRequests: registryRequests, shared: EnrolmentShared(counts), audit: audit,
-            notify: { report(.notice($0)) })
-        let generation = try EnrolmentGeneration(settings, identity, context)
+        let make = try make(
+            ServiceResources(
+                loop: loop, pool: pool, library: try LibraryContext(), registry: registry,
+                registryRequests: registryRequests, notify: { report(.notice($0)) }))
+        self.make = make
+        let generation = try make(settings, identity)
         generation.listen(sockets)
         current = generation
         renewal.notify = { [unowned self] in renew($0) }
         // A device that revokes itself gets its answer first: connections of HTTP/2 write at the end of this turn.
         renewal.bar = { [unowned self] keys in
             loop.whenTurnEnds { [weak self] in
-                self?.loop.whenTurnEnds { [weak self] in self?.generations.forEach { $0.bar(keys) } }
+                self?.loop.whenTurnEnds { [weak self] in self?.generations.forEach { $0.listening.bar(keys) } }
             }
         }
         // In a separate event, because the present one still uses the generation's last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
-        relief = MemoryRelief(loop: loop, pool: pool) { [unowned self] in generations.map(\.acceptor) }
+        relief = MemoryRelief(loop: loop, pool: pool) { [unowned self] in generations.map(\.listening.acceptor) }
     }
 
     /// Serves until a stop or drain command ends the loop. Blocks the thread.
-    func run(_ mailbox: Mailbox<EnrolmentService.Command>) {
+    func run(_ mailbox: Mailbox<ServiceControl<Settings>.Command>) {
         let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
         report(.serving)
         withExtendedLifetime(receiver) { loop.run() }
@@ -72,7 +100,7 @@ final class EnrolmentThread {
         report(.ended)
     }
 
-    private func receive(_ command: EnrolmentService.Command) {
+    private func receive(_ command: ServiceControl<Settings>.Command) {
         switch command {
         case .prepare(let settings, let sockets): prepare(settings, sockets)
         case .adopt: adopt()
@@ -86,7 +114,7 @@ final class EnrolmentThread {
         }
     }
 
-    private var generations: [EnrolmentGeneration] { retired + (current.map { [$0] } ?? []) }
+    private var generations: [any ServiceGeneration] { retired + (current.map { [$0] } ?? []) }
 
     private func renew(_ identity: StoreIdentity) {
         self.identity = identity
@@ -101,13 +129,13 @@ final class EnrolmentThread {
     // MARK: - Generations
 
     /// Prepares new settings. Everything that can fail is done here.
-    private func prepare(_ settings: EnrolmentSettings, _ new: [String: Int32]) {
+    private func prepare(_ settings: Settings, _ new: [String: Int32]) {
         discard()
         var sockets = new
-        do throws(EnrolmentStartError) {
-            let generation = try EnrolmentGeneration(settings, identity, context)
-            for name in generation.names where sockets[name] == nil {
-                guard let descriptor = current?.duplicateListener(name) else {
+        do {
+            let generation = try make(settings, identity)
+            for name in generation.listening.names where sockets[name] == nil {
+                guard let descriptor = current?.listening.duplicateListener(name) else {
                     throw EnrolmentStartError("listener \(name): there is no free descriptor to hand it over")
                 }
                 sockets[name] = descriptor
@@ -116,7 +144,7 @@ final class EnrolmentThread {
             report(.prepared(fault: nil))
         } catch {
             for descriptor in sockets.values { close(descriptor) }
-            report(.prepared(fault: "enrolment: \(error)"))
+            report(.prepared(fault: "\(name): \(error)"))
         }
     }
 
@@ -136,7 +164,7 @@ final class EnrolmentThread {
         report(.adopted)
     }
 
-    private func forget(_ generation: EnrolmentGeneration) {
+    private func forget(_ generation: any ServiceGeneration) {
         emptied.append(generation)
         cleaner?.start()
     }
@@ -153,8 +181,8 @@ final class EnrolmentThread {
     private func duplicateSockets() -> [String: Int32]? {
         guard let current else { return nil }
         var sockets: [String: Int32] = [:]
-        for name in current.names { sockets[name] = current.duplicateListener(name) }
-        guard sockets.count < current.names.count else { return sockets }
+        for name in current.listening.names { sockets[name] = current.listening.duplicateListener(name) }
+        guard sockets.count < current.listening.names.count else { return sockets }
         for descriptor in sockets.values { close(descriptor) }
         return nil
     }
@@ -173,5 +201,30 @@ final class EnrolmentThread {
         }
         for generation in retired { generation.drain { [unowned self] in forget(generation) } }
         cleaner?.start()
+    }
+}
+
+extension ServiceGeneration {
+    /// Begins to accept.
+    ///
+    /// - Parameter sockets: Descriptors of listening sockets, one for each name. Takes ownership.
+    fileprivate func listen(_ sockets: [String: Int32]) {
+        listening.listen(sockets)
+        begin()
+    }
+
+    fileprivate func retire(ended: @escaping () -> Void) {
+        stopUpkeep()
+        listening.retire(ended: ended)
+    }
+
+    fileprivate func drain(ended: @escaping () -> Void) {
+        stopUpkeep()
+        listening.drain(ended: ended)
+    }
+
+    fileprivate func abort() {
+        stopUpkeep()
+        listening.acceptor.abortAll()
     }
 }
