@@ -88,6 +88,9 @@ static inline int ag_err_get_lib(unsigned long code) { return ERR_GET_LIB(code);
 static inline int ag_bio_get_mem_data(BIO *bio, char **out) { return (int)BIO_get_mem_data(bio, out); }
 static inline EVP_PKEY *ag_generate_p256(OSSL_LIB_CTX *library) { return EVP_PKEY_Q_keygen(library, NULL, "EC", "P-256"); }
 static inline EVP_PKEY *ag_generate_p384(OSSL_LIB_CTX *library) { return EVP_PKEY_Q_keygen(library, NULL, "EC", "P-384"); }
+static inline EVP_PKEY *ag_generate_brainpool_p256(OSSL_LIB_CTX *library) {
+    return EVP_PKEY_Q_keygen(library, NULL, "EC", "brainpoolP256r1");
+}
 // Entries of parameter lists keep pointers to their names: in Swift these would be strings that live for one call only.
 static inline OSSL_PARAM ag_param_digest_sha256(void) {
     return OSSL_PARAM_construct_utf8_string(OSSL_ALG_PARAM_DIGEST, (char *)"SHA256", 0);

@@ -27,6 +27,31 @@ public final class PrivateKey {
         return PrivateKey(owning: key)
     }
 
+    /// Generates a key on brainpoolP256r1, the curve of German health cards.
+    public static func generateBrainpoolP256(_ context: LibraryContext) throws(CryptographyError) -> PrivateKey {
+        ERR_clear_error()
+        guard let key = ag_generate_brainpool_p256(context.pointer) else {
+            throw .fromQueue(doing: "generate a key on brainpoolP256r1")
+        }
+        return PrivateKey(owning: key)
+    }
+
+    /// Returns an ECDSA signature over the message whose SHA-256 is `digest`, in DER, by a key on any curve of 256 bits.
+    /// `P256SigningKey` is for repeated ones.
+    public func sign(digest: Digest256, _ context: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        ERR_clear_error()
+        let signing = EVP_PKEY_CTX_new_from_pkey(context.pointer, pointer, nil)
+        defer { EVP_PKEY_CTX_free(signing) }
+        guard let signing, EVP_PKEY_sign_init(signing) == 1 else { throw .fromQueue(doing: "prepare to sign") }
+        var signature = [UInt8](repeating: 0, count: 72)
+        var length = signature.count
+        let done = digest.span.withUnsafeBufferPointer { digest in
+            EVP_PKEY_sign(signing, &signature, &length, digest.baseAddress, digest.count)
+        }
+        guard done == 1 else { throw .fromQueue(doing: "sign") }
+        return Array(signature[..<length])
+    }
+
     /// Parses a PEM private key: PKCS #8, or an older form that OpenSSL supports.
     ///
     /// - Parameter passphrase: Nil if the key is not encrypted. An unencrypted key with a passphrase is refused,

@@ -147,6 +147,30 @@ public final class PublicKey {
         return Int(BN_num_bits(exponent))
     }
 
+    /// Whether the key is on brainpoolP256r1 (RFC 5639), the curve of German health cards.
+    public var isBrainpoolP256: Bool { curve == NID_brainpoolP256r1 }
+
+    /// Returns whether a signature is ECDSA by this key, on a curve of 256 bits, over the message whose SHA-256 is
+    /// `digest`.
+    ///
+    /// - Parameter signature: r and s, 32 bytes each (RFC 7518 section 3.4).
+    public func verify(
+        digest: Digest256, fixedWidthSignature signature: Span<UInt8>, _ library: LibraryContext
+    ) throws(CryptographyError) -> Bool {
+        guard isElliptic, EVP_PKEY_get_bits(pointer) == 256, let encoding = ECDSASignature.der(fixedWidth: signature)
+        else { return false }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let verification = EVP_PKEY_CTX_new_from_pkey(library.pointer, pointer, nil)
+        defer { EVP_PKEY_CTX_free(verification) }
+        guard let verification, EVP_PKEY_verify_init(verification) == 1 else {
+            throw .fromQueue(doing: "prepare to verify a signature")
+        }
+        return digest.span.withUnsafeBufferPointer { digest in
+            EVP_PKEY_verify(verification, encoding, encoding.count, digest.baseAddress, digest.count) == 1
+        }
+    }
+
     /// Whether the key is on P-256.
     public var isP256: Bool { curve == NID_X9_62_prime256v1 }
 
