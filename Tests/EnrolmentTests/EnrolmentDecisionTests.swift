@@ -77,7 +77,9 @@ struct EnrolmentDecisionTests {
 
     @Test("every refusal by the registry has its error code")
     func rows() {
-        for refusal in InitializationRefusal.allCases { #expect(EnrolmentFault(refusal).error == .invalidRequest) }
+        for refusal in InitializationRefusal.allCases {
+            #expect(EnrolmentFault(refusal).error == (refusal == .serialUsed ? .server : .invalidRequest))
+        }
         for refusal in KeyBindingRefusal.allCases {
             let expected: EnrolmentError =
                 switch refusal {

@@ -474,6 +474,9 @@ extension EnrolmentFault {
             case .tagTaken: .tagTaken
             case .tooManyForDevelopment: .developmentDevicesExhausted
             case .deviceRevoked: .instanceRevoked
+            case .keyBound: .keyRefused
+            case .serialUsed: .checkFailed(CryptographyError(doing: "generate an unused serial number"))
+            case .subjectRevoked: .admission(.subject)
             }
     }
 

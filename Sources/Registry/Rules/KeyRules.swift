@@ -4,7 +4,8 @@ internal import Vocabulary
 enum KeyRules {
     typealias Rule = StoreRule<RegistryReply>
 
-    /// Registers a pending device for an attestation, and spends its nonce.
+    /// Registers a device for an attestation, and spends its nonce. The device is pending, unless a first binding comes
+    /// with it.
     static func initialize(_ request: InstanceRegistration, at time: Int64) -> Rule {
         let key = request.identity.hardwareKey
         var look = StoreLook(.hardwareKey(key))
@@ -12,16 +13,22 @@ enum KeyRules {
         look.nonce = request.nonce
         look.tag = request.attestation.tag
         if request.developmentLimit != nil { look.developmentDevices = request.identity.app }
+        if let binding = request.binding {
+            look.bindingKey = binding.key
+            look.serial = binding.serial
+            look.subjects = [binding.subject]
+        }
         // Devices without a binding are not announced, so this does not wait for transactions that announce a change,
         // unless devices are counted: two at the same time would both find the last place.
-        return Rule(look: look, isExclusive: request.developmentLimit != nil) { facts in
+        return Rule(look: look, isExclusive: request.developmentLimit != nil || request.binding != nil) { facts in
             func refused(_ refusal: InitializationRefusal) -> StoreDecision<RegistryReply> {
                 StoreDecision(reply: .initialization(.refused(refusal)))
             }
             guard facts.state.identity.epoch == request.epoch else { return refused(.epochChanged) }
             let nonce = facts.condition(of: request.nonce, .nonce, at: time)
             guard nonce != .expired else { return refused(.nonceExpired) }
-            // This comes before the use of the nonce, because a repeated request has used it.
+            // A repeated request has used its nonce, but one with a first binding is no repetition.
+            guard nonce != .used || request.binding == nil else { return refused(.nonceUsed) }
             if let known = facts.device {
                 return StoreDecision(reply: .initialization(repetition(of: known, by: request)))
             }
@@ -31,9 +38,14 @@ enum KeyRules {
             if let limit = request.developmentLimit, facts.developmentDevices >= limit {
                 return refused(.tooManyForDevelopment)
             }
-            return StoreDecision(
-                [.insert(device(for: request, at: time)), .use(request.nonce, .nonce)], reading: [.hardwareKey(key)]
-            ) { .initialization(.registered($0[0])) }
+            var writes: [StoreWrite] = [.insert(device(for: request, at: time)), .use(request.nonce, .nonce)]
+            if let binding = request.binding {
+                guard !facts.isBindingKeyTaken else { return refused(.keyBound) }
+                guard !facts.isSerialIssued else { return refused(.serialUsed) }
+                guard !facts.barredSubjects.contains(binding.subject) else { return refused(.subjectRevoked) }
+                writes.append(.issue(binding.serial, for: binding.key, until: binding.notAfter))
+            }
+            return StoreDecision(writes, reading: [.hardwareKey(key)]) { .initialization(.registered($0[0])) }
         }
     }
 
@@ -99,11 +111,15 @@ enum KeyRules {
     private static func device(for request: InstanceRegistration, at time: Int64) -> ExportedDevice {
         let attestation = request.attestation
         return ExportedDevice(
-            identity: request.identity, registeredAt: time, shown: request.shown, window: CounterWindow(), bindings: [],
+            identity: request.identity, registeredAt: time, activatedAt: request.binding.map { _ in time },
+            subject: request.binding?.subject, shown: request.shown, window: CounterWindow(),
+            bindings: request.binding.map {
+                [ExportedBinding(key: $0.key, createdAt: time, endsAt: nil, endedAt: nil)]
+            } ?? [],
             attestation: ExportedAttestation(
                 digest: attestation.digest, certificateKey: attestation.certificateKey,
                 systemVersion: attestation.systemVersion, app: attestation.app, tag: attestation.tag,
-                phone: attestation.phone),
+                phone: attestation.phone, isCertificateKeyAttested: attestation.isCertificateKeyAttested),
             receipt: attestation.receipt.map {
                 // The receipt is due at once. The refresher finds the right time for a request.
                 ExportedReceipt(
@@ -119,7 +135,7 @@ enum KeyRules {
         of known: DeviceDetails, by request: InstanceRegistration
     ) -> InitializationVerdict {
         guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
-        guard known.bindings.isEmpty, known.device.identity == request.identity,
+        guard request.binding == nil, known.bindings.isEmpty, known.device.identity == request.identity,
             known.attestation?.digest == request.attestation.digest,
             // Not every form of client data covers the tag.
             known.attestation?.tag == request.attestation.tag

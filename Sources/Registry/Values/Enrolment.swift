@@ -1,6 +1,7 @@
 public import Vocabulary
 
-/// A request to register a device from a verified attestation. The device becomes pending, without a binding.
+/// A request to register a device from a verified attestation. The device becomes pending, without a binding, unless
+/// it is admitted at once.
 public struct InstanceRegistration: Sendable {
     public let identity: DeviceIdentity
     public let attestation: AttestationRecord
@@ -13,11 +14,32 @@ public struct InstanceRegistration: Sendable {
     /// The maximum number of devices of the app that were attested for development and are not revoked. Nil for any, and
     /// without effect on others.
     public let developmentLimit: Int?
+    /// The first binding of a device that is admitted at once. It is then active. Nil if the key is bound later.
+    public let binding: FirstBinding?
+
+    /// The first mTLS key of a device, with the person that it is admitted for.
+    public struct FirstBinding: Sendable {
+        /// The mTLS key, which is also `certificateKey` of the attestation.
+        public let key: KeyID
+        /// The number and the end of the certificate that will be issued for the key. As in `BindingRequest`.
+        public let serial: CertificateSerial
+        public let notAfter: Int64
+        /// The keyed pseudonym of the person.
+        public let subject: Fingerprint
+
+        public init(key: KeyID, serial: CertificateSerial, notAfter: Int64, subject: Fingerprint) {
+            self.key = key
+            self.serial = serial
+            self.notAfter = notAfter
+            self.subject = subject
+        }
+    }
 
     public init(
         identity: DeviceIdentity, attestation: AttestationRecord, shown: ShownExtensions, nonce: SingleUse,
-        epoch: RandomID, developmentLimit: Int? = nil
+        epoch: RandomID, developmentLimit: Int? = nil, binding: FirstBinding? = nil
     ) {
+        self.binding = binding
         self.developmentLimit = identity.environment == .development ? developmentLimit : nil
         self.identity = identity
         self.attestation = attestation
@@ -50,6 +72,12 @@ public enum InitializationRefusal: Equatable, Sendable, CaseIterable {
     case tagTaken
     /// As many devices for development are registered as the app may have.
     case tooManyForDevelopment
+    /// The mTLS key of the first binding is or was bound.
+    case keyBound
+    /// A certificate with the serial number of the first binding exists. With 128 random bits this does not happen.
+    case serialUsed
+    /// The person of the first binding is revoked.
+    case subjectRevoked
 }
 
 /// The stored properties of a device's attestations. `DeviceIdentity` has its app, platform and environment.

@@ -36,6 +36,44 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
+        "a device with a first binding is active at once, for its person, and is registered once",
+        arguments: StoreKind.allCases)
+    func admitted(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let serial = Fixture.randomSerial()
+        func request(
+            _ number: Int, key: Int? = nil, subject: Int = 1, serial: CertificateSerial? = nil, nonce: Int? = nil
+        ) -> InstanceRegistration {
+            InstanceRegistration(
+                identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
+                nonce: Fixture.nonce(nonce ?? number), epoch: store.identity.epoch,
+                binding: InstanceRegistration.FirstBinding(
+                    key: Fixture.bindingKey(key ?? number), serial: serial ?? Fixture.randomSerial(), notAfter: 50_000,
+                    subject: Fixture.subject(subject)))
+        }
+        guard case .registered(let details) = try store.initialize(request(1, serial: serial)) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(details.device.state == .active && details.device.subject == Fixture.subject(1))
+        #expect(details.bindings.map(\.key) == [Fixture.bindingKey(1)])
+        #expect(try store.details(.show(.binding(Fixture.bindingKey(1)))) == details)
+        #expect(try store.initialize(request(1, serial: serial)).refusal == .nonceUsed, "not a repetition")
+        #expect(try store.initialize(request(1, nonce: 3)).refusal == .keyRegistered)
+        #expect(try store.initialize(request(2, nonce: 1)).refusal == .nonceUsed)
+        #expect(try store.initialize(request(2, key: 1)).refusal == .keyBound)
+        #expect(try store.initialize(request(2, serial: serial)).refusal == .serialUsed)
+        try store.perform(.revokeSubject(Fixture.subject(2)))
+        #expect(try store.initialize(request(2, subject: 2)).refusal == .subjectRevoked)
+        #expect(try store.initialize(request(2)).refusal == nil)
+        try store.perform(.revokeSubject(Fixture.subject(1)))
+        #expect(try store.details(.show(.hardwareKey(Fixture.hardwareKey(1)))).device.state == .revoked)
+        guard case .revokedCertificates(let page) = try store.perform(.listRevokedCertificates(after: nil, limit: 9))
+        else { throw AskedStore.OtherReply() }
+        #expect(page.certificates.map(\.serial).contains(serial))
+    }
+
+    @Test(
         "an app has no more devices for development than it may have, without revoked ones and those of users",
         arguments: StoreKind.allCases)
     func developmentLimit(_ kind: StoreKind) throws {
