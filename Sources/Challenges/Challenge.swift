@@ -67,6 +67,8 @@ public enum ChallengePurpose: Sendable, CaseIterable {
     case enrolment
     /// The challenge of a client attestation's proof of possession.
     case clientAttestation
+    /// A code for a device token.
+    case deviceToken
 
     /// The label that separates the derived keys. No label is a prefix of another.
     var label: String {
@@ -74,6 +76,7 @@ public enum ChallengePurpose: Sendable, CaseIterable {
         case .request: "attestgate challenge request"
         case .enrolment: "attestgate challenge enrolment"
         case .clientAttestation: "attestgate challenge client attestation"
+        case .deviceToken: "attestgate challenge device token"
         }
     }
 }

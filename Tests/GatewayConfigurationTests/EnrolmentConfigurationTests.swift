@@ -55,6 +55,60 @@ struct EnrolmentConfigurationTests {
         #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
+    /// What gematik's endpoints need.
+    static let cards = """
+          profile: dsr
+          devices:
+            address: 127.0.0.1:8446
+            tls: { certificate: server.pem, key: server.key }
+            clients: { authorities: [ca.pem] }
+          device_tokens: { issuer: gms, key: token.key }
+          admission: card
+          card: { authorities: [cards.pem, more-cards.pem] }
+
+        """
+
+    @Test("gematik's endpoints admit devices by a health card")
+    func cards() throws {
+        let text = Self.short.replacing("  admission: open\n", with: Self.cards)
+        let enrolment = try #require(try Conf.read(text).configuration.enrolment)
+        guard case .card(let card) = enrolment.admission else {
+            Issue.record("\(enrolment.admission)")
+            return
+        }
+        #expect(card.authoritiesPaths == ["conf/cards.pem", "conf/more-cards.pem"])
+        #expect(enrolment.profile == .dsr && enrolment.unknownRegistration == 404)
+        let other = text.replacing("profile: dsr", with: "profile: dsr\n  unknown_registration: 400")
+        #expect(try Conf.read(other).configuration.enrolment?.unknownRegistration == 400)
+    }
+
+    @Test(
+        "gematik's endpoints need a card, the listener for devices and device tokens, and nothing else has cards",
+        arguments: [
+            ("profile: dsr", "profile: attestgate", "only the endpoints of `profile: dsr` accept cards"),
+            (
+                "admission: card\n  card: { authorities: [cards.pem, more-cards.pem] }", "admission: open",
+                "`profile: dsr` admits devices by a health card"
+            ),
+            (
+                "  card: { authorities: [cards.pem, more-cards.pem] }\n", "",
+                "`admission: card` needs the authorities of the cards"
+            ),
+            ("admission: card", "admission: open", "`card` has no effect with `admission: open`"),
+            (
+                "  device_tokens: { issuer: gms, key: token.key }\n", "",
+                "`profile: dsr` needs the sections `devices` and `device_tokens`"
+            ),
+            ("profile: dsr", "profile: dsr\n  unknown_registration: 403", "`403` is neither 404 nor 400"),
+            ("profile: dsr", "profile: dsr2", "`dsr2` is not a known value"),
+        ])
+    func brokenCards(_ before: String, _ after: String, _ message: String) throws {
+        let cards = Self.cards.replacing(before, with: after)
+        #expect(cards != Self.cards)
+        let diagnostics = Conf.diagnostics(Self.short.replacing("  admission: open\n", with: cards))
+        #expect(diagnostics.map(\.message).contains { $0.contains(message) }, "\(diagnostics)")
+    }
+
     @Test("devices renew over mutual TLS where they have a listener for it, and else as before")
     func renewal() throws {
         let devices =

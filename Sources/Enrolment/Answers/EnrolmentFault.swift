@@ -51,6 +51,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     // State in the registry.
     /// The nonce is from another issuer, expired or used.
     case nonceRefused
+    /// The nonce is one of this service, and has expired.
+    case nonceExpired
     /// The hardware key is registered, and the request does not repeat its initialization.
     case instanceKnown
     /// Another device has the tag of an Android app.
@@ -86,6 +88,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case storeUnavailable
     /// The statement for a federation has expired.
     case statementExpired
+    /// A rule of the reference system.
+    case dsr(DSRFault)
     /// The check failed to run. This is the service's fault.
     case checkFailed(CryptographyError)
 }
@@ -107,7 +111,9 @@ extension EnrolmentFault {
         case .integrity(let fault): fault.enrolmentError
         case .certificateKeyMismatch, .hardwareSignature: .invalidRequest
         case .assertion(let fault): fault.enrolmentError
-        case .nonceRefused, .instanceKnown, .tagTaken, .developmentDevicesExhausted, .instanceRevoked, .counterSpent,
+        case .dsr(let fault): fault.error
+        case .nonceRefused, .nonceExpired, .instanceKnown, .tagTaken, .developmentDevicesExhausted, .instanceRevoked,
+            .counterSpent,
             .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
@@ -163,7 +169,8 @@ extension EnrolmentFault {
         case .assertion(let fault): "\(fault.reason)"
         case .extensions(let fault): fault.reason
         case .extensionWithheld: "an extension is absent that the key shows at the same time"
-        case .nonceRefused: "the nonce is unknown, expired or used"
+        case .dsr(let fault): fault.reason
+        case .nonceRefused, .nonceExpired: "the nonce is unknown, expired or used"
         case .instanceKnown: "the hardware key is already registered"
         case .developmentDevicesExhausted:
             "the app has as many devices for development as it may have: an operator can revoke one"
@@ -395,6 +402,12 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     case instances
     /// The path ends with the id of an instance.
     case instance
+    // Those of the reference system, which has no others but `nonce`.
+    case registerDevice
+    case deviceAttestation
+    case deviceToken
+    case deviceRegistrations
+    case deregistration
 
     package var path: StaticString {
         switch self {
@@ -408,20 +421,49 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
         case .attestation: "/attestation"
         case .instances: "/instances"
         case .instance: "/instances/{id}"
+        case .registerDevice: "/register-device"
+        case .deviceAttestation: "/device-attestation"
+        case .deviceToken: "/device-token"
+        case .deviceRegistrations, .deregistration: "/device-registrations"
         }
     }
 
     /// The only permitted method.
     var method: HTTP.Method {
         switch self {
-        case .nonce, .deviceTokenKeys, .federation, .challenge, .instances: .get
-        case .initialization, .keyBinding, .walletAttestation, .attestation: .post
+        case .nonce, .deviceTokenKeys, .federation, .challenge, .instances, .deviceRegistrations: .get
+        case .initialization, .keyBinding, .walletAttestation, .attestation, .registerDevice, .deviceAttestation,
+            .deviceToken:
+            .post
         case .instance: .patch
+        case .deregistration: .delete
         }
     }
 
     /// Whether the request has content.
-    var hasContent: Bool { method != .get }
+    var hasContent: Bool { method != .get && method != .delete }
+
+    /// Whether the request has parameters in its query.
+    var hasQuery: Bool { self == .deviceRegistrations || self == .deregistration }
+
+    /// Whether the content is a form, not JSON.
+    var hasForm: Bool { self == .deviceToken }
+
+    /// Whether the endpoint is served only in the form of the reference system.
+    var isReference: Bool {
+        switch self {
+        case .registerDevice, .deviceAttestation, .deviceToken, .deviceRegistrations, .deregistration: true
+        default: false
+        }
+    }
+
+    /// Whether the endpoint uses nonces in the form of this project.
+    var hasOwnNonces: Bool {
+        switch self {
+        case .initialization, .keyBinding, .walletAttestation, .attestation: true
+        default: false
+        }
+    }
 
     /// Whether a listener serves the endpoint.
     ///
@@ -429,8 +471,10 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     func isServed(toDevices hasCertificates: Bool) -> Bool {
         switch self {
         case .nonce, .keyBinding: true
-        case .initialization, .deviceTokenKeys, .walletAttestation, .federation: !hasCertificates
-        case .challenge, .attestation, .instances, .instance: hasCertificates
+        case .initialization, .deviceTokenKeys, .walletAttestation, .federation, .registerDevice: !hasCertificates
+        case .challenge, .attestation, .instances, .instance, .deviceAttestation, .deviceToken, .deviceRegistrations,
+            .deregistration:
+            hasCertificates
         }
     }
 
@@ -441,20 +485,29 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
         case .federation: "openid-federation"
         case .challenge: "challenge"
         case .instance: "instance"
-        case .nonce, .initialization, .keyBinding, .walletAttestation, .attestation, .instances:
+        case .deregistration: "deregistration"
+        case .nonce, .initialization, .keyBinding, .walletAttestation, .attestation, .instances, .registerDevice,
+            .deviceAttestation, .deviceToken, .deviceRegistrations:
             String("\(path)".dropFirst())
         }
     }
 
     private static let instancePrefix = "/instances/"
 
-    init?(path: String) {
+    /// Finds the endpoint of a path. Where a path has two, the method decides.
+    init?(path: String, _ method: HTTP.Method?) {
         if path.hasPrefix(Self.instancePrefix) {
             self = .instance
         } else {
-            guard let endpoint = Self.allCases.first(where: { "\($0.path)" == path }) else { return nil }
+            let endpoints = Self.allCases.filter { "\($0.path)" == path }
+            guard let endpoint = endpoints.first(where: { $0.method == method }) ?? endpoints.first else { return nil }
             self = endpoint
         }
+    }
+
+    /// The methods of the path, as in Allow.
+    var allowed: String {
+        Self.allCases.filter { "\($0.path)" == "\(path)" }.map { "\($0.method.name)" }.joined(separator: ", ")
     }
 
     /// Returns the instance that a path of `instance` names. Nil if it is no id.
@@ -504,10 +557,10 @@ extension EnrolmentFault {
     init(_ error: StoreError) {
         self =
             switch error {
-            case .deviceUnknown: .instanceUnknown
+            case .deviceUnknown, .bindingUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
             // The registry never answers enrolment with the others.
-            case .keyRegistered, .keyBound, .devicePending, .bindingUnknown, .unavailable: .storeUnavailable
+            case .keyRegistered, .keyBound, .devicePending, .unavailable: .storeUnavailable
             }
     }
 }

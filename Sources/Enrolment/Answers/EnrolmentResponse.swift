@@ -14,20 +14,21 @@ public struct EnrolmentResponse: Equatable, Sendable {
     public let status: UInt16
     /// Empty if there is none.
     public let content: [UInt8]
-    /// The subtype of the content.
+    /// The media type of the content.
     private let type: String
-
     private let further: [Field]
 
     /// The fields except those about the content. Caching is forbidden, because answers have nonces, certificates and
     /// momentary verdicts.
     public var fields: [Field] {
         let noStore = Field(name: "Cache-Control", value: "no-store")
-        let type = Field(name: "Content-Type", value: "application/\(type)")
+        let type = Field(name: "Content-Type", value: type)
         return (content.isEmpty ? [noStore] : [noStore, type]) + further
     }
 
-    private init(_ status: UInt16, _ content: String = "", type: String = "json", further: [Field] = []) {
+    private init(
+        _ status: UInt16, _ content: String = "", type: String = "application/json", further: [Field] = []
+    ) {
         self.status = status
         self.type = type
         self.content = Array(content.utf8)
@@ -51,7 +52,7 @@ public struct EnrolmentResponse: Equatable, Sendable {
 
     /// The answer to `GET /.well-known/openid-federation`.
     static func federationStatement(_ statement: [UInt8]) -> EnrolmentResponse {
-        EnrolmentResponse(200, String(decoding: statement, as: UTF8.self), type: "entity-statement+jwt")
+        EnrolmentResponse(200, String(decoding: statement, as: UTF8.self), type: "application/entity-statement+jwt")
     }
 
     /// The answer to `POST /instance-initialization`.
@@ -107,8 +108,60 @@ public struct EnrolmentResponse: Equatable, Sendable {
     /// The answer to `PATCH /instances/{id}`.
     static var revoked: EnrolmentResponse { EnrolmentResponse(204) }
 
-    private static func json(_ members: (inout JSONWriter) -> Void) -> EnrolmentResponse {
-        EnrolmentResponse(200, String(decoding: JSONWriter.object(members), as: UTF8.self))
+    private static func json(
+        _ status: UInt16 = 200, further: [Field] = [], _ members: (inout JSONWriter) -> Void
+    ) -> EnrolmentResponse {
+        EnrolmentResponse(status, String(decoding: JSONWriter.object(members), as: UTF8.self), further: further)
+    }
+
+    // MARK: - The reference system
+
+    /// The answer to `GET /nonce`, and to `POST /device-attestation`: a code.
+    static func text(_ text: String) -> EnrolmentResponse {
+        EnrolmentResponse(200, text, type: "text/plain;charset=UTF-8")
+    }
+
+    /// The answer to `POST /register-device`: the certificate alone.
+    static func deviceRegistered(_ issued: IssuedClientCertificate) -> EnrolmentResponse {
+        json(201) { $0.member("cert", issued.chain[0]) }
+    }
+
+    /// The answer to `POST /device-token`.
+    static func deviceToken(_ token: String) -> EnrolmentResponse { json { $0.member("token", token) } }
+
+    /// The answer to `GET /device-registrations`.
+    ///
+    /// - Parameter user: The person, as the client names it.
+    static func deviceRegistrations(_ devices: [(Device, key: KeyID)], of user: String) -> EnrolmentResponse {
+        let objects = devices.map { device, key in
+            JSONWriter.object { object in
+                object.member("userIdentifier", user)
+                object.member("deviceIdentifier", Base64.encode(key.bytes))
+                object.member("deviceType", device.identity.platform == .android ? "ANDROID" : "IOS")
+                // gematik's app for iOS demands the fraction.
+                object.member(
+                    "createdAt", "\(InternetTime.text(of: device.registeredAt).dropLast()).000Z")
+            }
+        }
+        return EnrolmentResponse(200, "[\(objects.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ","))]")
+    }
+
+    /// The answer to `DELETE /device-registrations`.
+    static var deregistered: EnrolmentResponse { EnrolmentResponse(204) }
+
+    /// The answer of an endpoint of the reference system that refuses.
+    ///
+    /// - Parameter trace: The number of the refusal in the log, a UUID.
+    static func dsrRefusal(_ fault: EnrolmentFault, trace: String) -> EnrolmentResponse {
+        let error = DSRError(fault)
+        let row = fault.error.row
+        let isQuiet = fault.error.isOurs || { if case .denied = fault { true } else { false } }()
+        let retry = fault.retryAfter.map { [Field(name: "Retry-After", value: "\($0)")] } ?? []
+        return json(error.status, further: retry) { object in
+            object.member("errorCode", error.code)
+            object.member("description", isQuiet ? "\(row.sentence)" : fault.reason)
+            object.member("traceId", trace)
+        }
     }
 
     /// The answer of an endpoint that refuses. Only the log has details of internal faults.
@@ -250,7 +303,8 @@ enum EnrolmentRequestFault: Error, Equatable, Sendable {
     case queryRefused
     /// The request has content where none is permitted.
     case contentRefused
-    case mediaTypeRefused
+    /// - wanted: The media type of the endpoint.
+    case mediaTypeRefused(String)
     /// The content is too long.
     ///
     /// - limit: In bytes.
@@ -304,7 +358,7 @@ enum EnrolmentRequestFault: Error, Equatable, Sendable {
         case .methodRefused(let allowed): "The endpoint allows only \(allowed)."
         case .queryRefused: "The endpoint accepts no query."
         case .contentRefused: "The endpoint accepts no content."
-        case .mediaTypeRefused: "The content must be application/json."
+        case .mediaTypeRefused(let wanted): "The content must be \(wanted)."
         case .contentTooLarge(let limit): "The content is larger than \(limit) bytes."
         case .timeout: "The request did not arrive in time."
         case .tooManyRequests: "Too many requests from this address: try again later."

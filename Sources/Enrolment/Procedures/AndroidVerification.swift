@@ -30,11 +30,20 @@ struct AndroidVerification {
         let verified = try verify(evidence, status, now: now)
         let verdict = try verdict(
             of: request.playIntegrityToken, isDemanded: true, request.nonce, request.tag, now: now)
+        return try instance(verified, evidence, verdict, tag: tag, isCertificateKey: isCertificateKey)
+    }
+
+    private func instance(
+        _ verified: VerifiedKeyAttestation, _ evidence: KeyAttestationEvidence, _ verdict: IntegrityVerdict?,
+        tag: [UInt8]?, isCertificateKey: Bool
+    ) throws(EnrolmentFault) -> AttestedInstance {
         let digest = try library.digest(of: Array(evidence.certificates.joined()))
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: isCertificateKey ? verified.keyID : nil,
             systemVersion: SystemVersion(verified), tag: tag,
-            phone: try phone(verified).with(verdict))
+            phone: try phone(verified).with(verdict),
+            // Without a tag no key binding follows.
+            isCertificateKeyAttested: tag == nil && isCertificateKey ? true : nil)
         guard let record, let point = PublicPoint(verified.publicKey) else {
             preconditionFailure("a verified key is an uncompressed point, and the tag was checked")
         }
@@ -140,7 +149,7 @@ struct AndroidVerification {
         try judge(known)
         let isDemanded = integrity.map { $0.isForEachBinding || !$0.isSatisfied(by: details.attestation) } ?? false
         let verdict = try verdict(
-            of: request.integrity, isDemanded ? .integrityAssertion : nil, boundTo: digest.bytes, now: now)
+            of: request.integrity, isDemanded ? .integrityAssertion : nil, boundTo: digest, now: now)
         return verdict.flatMap { known?.with($0) }
     }
 
@@ -181,21 +190,55 @@ struct AndroidVerification {
         of token: [UInt8]?, isDemanded: Bool, _ nonce: IssuedNonce, _ tag: [UInt8], now: Int64
     ) throws(EnrolmentFault) -> IntegrityVerdict? {
         let bound = try library.digest(of: nonce.text, tag)
-        return try verdict(of: token, isDemanded ? .playIntegrityToken : nil, boundTo: bound.bytes, now: now)
+        return try verdict(of: token, isDemanded ? .playIntegrityToken : nil, boundTo: bound, now: now)
     }
 
     /// - Parameters:
     ///   - member: The member that is missing without a token. Nil if none is demanded.
-    ///   - bound: The nonce of the token, 32 bytes.
+    ///   - bound: The nonce of the token.
     private func verdict(
-        of token: [UInt8]?, _ member: RequestMember?, boundTo bound: [UInt8], now: Int64
+        of token: [UInt8]?, _ member: RequestMember?, boundTo bound: Digest256, now: Int64
     ) throws(EnrolmentFault) -> IntegrityVerdict? {
         // The app must not believe that its token was verified.
         guard let integrity else { if token == nil { return nil } else { throw .memberUnknown } }
         guard let token else { if let member { throw .memberMissing(member) } else { return nil } }
-        do throws(IntegrityFault) { return try integrity.verify(token, nonce: bound, now: now) } catch {
-            throw .integrity(error)
-        }
+        return try integrity.verdict(of: token, nonce: bound, now: now)
+    }
+
+    // MARK: - The reference system
+
+    /// Verifies the attestation of the certificate's key, which is the hardware key too.
+    ///
+    /// - Parameter nonce: The hash in the token of Google Play. Where no key can decrypt tokens they are ignored, because
+    ///   the app sends one always.
+    func attest(
+        _ evidence: KeyAttestationEvidence, integrityToken: [UInt8]?, nonce: Digest256, _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> AttestedInstance {
+        let verified = try verify(evidence, status, now: now)
+        let verdict = try verdict(of: integrityToken, nonce: nonce, now: now)
+        return try instance(verified, evidence, verdict, tag: nil, isCertificateKey: true)
+    }
+
+    /// Verifies the attestation of a key that was made for the request.
+    func reattest(
+        _ evidence: KeyAttestationEvidence, integrityToken: [UInt8]?, nonce: Digest256, of details: DeviceDetails,
+        _ status: KeyStatus, now: Int64
+    ) throws(EnrolmentFault) -> (phone: AttestedPhone?, evidence: Reattestation.Evidence) {
+        let known = details.attestation?.phone
+        try judge(known, by: status)
+        let verified = try verify(evidence, status, now: now)
+        let verdict = try verdict(of: integrityToken, nonce: nonce, now: now)
+        var phone = try phone(verified).with(verdict ?? known?.integrity)
+        if let level = known?.securityLevel { phone = phone.with(level) }
+        return (phone, .attestation(SystemVersion(verified)))
+    }
+
+    private func verdict(
+        of token: [UInt8]?, nonce: Digest256, now: Int64
+    ) throws(EnrolmentFault) -> IntegrityVerdict? {
+        guard let integrity else { return nil }
+        guard let token else { throw .dsr(.tokenSyntax) }
+        return try integrity.verdict(of: token, nonce: nonce, now: now)
     }
 
     /// Judges what was attested earlier, because the demands may have been raised since.
@@ -258,7 +301,13 @@ struct IntegrityCheck {
         return device.map(verdict.devices.contains) ?? true
     }
 
-    func verify(_ token: [UInt8], nonce: [UInt8], now: Int64) throws(IntegrityFault) -> IntegrityVerdict {
+    func verdict(of token: [UInt8], nonce: Digest256, now: Int64) throws(EnrolmentFault) -> IntegrityVerdict {
+        do throws(IntegrityFault) { return try verify(token, nonce: nonce.bytes, now: now) } catch {
+            throw .integrity(error)
+        }
+    }
+
+    private func verify(_ token: [UInt8], nonce: [UInt8], now: Int64) throws(IntegrityFault) -> IntegrityVerdict {
         let payload = try verifier.verify(token, nonce: nonce, at: now)
         let time = payload.milliseconds / 1000
         guard let verdict = IntegrityVerdict(devices: payload.devices, requestedAt: time) else {

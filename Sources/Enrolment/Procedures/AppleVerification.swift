@@ -106,7 +106,29 @@ struct AppleVerification {
     ) throws(EnrolmentFault) -> VerifiedBinding {
         let key = try library.key(of: details.device)
         let verified = try parts.verify(over: clientData, key: key, rpIDHash: rpIDHash.span, library)
-        let assertion = parts.assertion
+        return try judged(verified, parts.assertion, of: details)
+    }
+
+    /// Verifies an assertion over any client data.
+    ///
+    /// - Parameter assertion: As `generateAssertion(_:clientDataHash:)` returns it.
+    func verify(
+        _ assertion: [UInt8], clientDataHash hash: Digest256, of details: DeviceDetails
+    ) throws(EnrolmentFault) -> VerifiedBinding {
+        let key = try library.key(of: details.device)
+        let verified: VerifiedAssertion
+        do throws(AssertionFault) {
+            verified = try AssertionVerifier.verify(
+                assertion.span, clientDataHash: hash.span, key: key, rpIDHash: rpIDHash.span, digests: library)
+        } catch {
+            throw .assertion(error)
+        }
+        return try judged(verified, assertion, of: details)
+    }
+
+    private func judged(
+        _ verified: VerifiedAssertion, _ assertion: [UInt8], of details: DeviceDetails
+    ) throws(EnrolmentFault) -> VerifiedBinding {
         guard
             let app = apps.first(where: {
                 AttestationEnvironment($0.environment) == details.device.identity.environment

@@ -10,13 +10,13 @@ final class DeviceEndpoints {
     typealias Caller = EndpointEnforcement.Caller
 
     private let enforcement: EndpointEnforcement
-    private let rules: EnrolmentRules
+    let rules: EnrolmentRules
     private let registryRequests: RegistryRequests
-    private let shared: EnrolmentShared
-    private let audit: EnrolmentAudit
+    let shared: EnrolmentShared
+    let audit: EnrolmentAudit
 
     /// The maximum of devices in a list.
-    private static let listLimit = 256
+    static let listLimit = 256
 
     init(
         _ enforcement: EndpointEnforcement, _ rules: EnrolmentRules, _ registryRequests: RegistryRequests,
@@ -80,7 +80,7 @@ final class DeviceEndpoints {
         show(.id(caller.device.id), .attestation, subject, caller, reply) { [self] details throws(EnrolmentFault) in
             let command = try rules.reattestation(
                 posture, nonce, showing: proof.app, of: details, shared.keyStatus, now: WallClock.seconds)
-            spend(proof, .attestation, subject, caller, reply) { [self] in
+            spend(proof.spending, .attestation, subject, caller, reply) { [self] in
                 perform(.reattest(command), .attestation, subject, caller, reply) {
                     [self] answer throws(EnrolmentFault) in
                     guard case .reattestation(let verdict) = answer else { throw .storeUnavailable }
@@ -135,7 +135,7 @@ final class DeviceEndpoints {
                 guard
                     own.device.id == other.device.id || own.device.subject.map({ $0 == other.device.subject }) ?? false
                 else { throw .instanceOfAnother }
-                spend(proof, .instance, subject, caller, reply) { [self] in
+                spend(proof.spending, .instance, subject, caller, reply) { [self] in
                     let command = RegistryCommand.revoke(other.device.id)
                     perform(command, .instance, subject, caller, reply) { [self] _ throws(EnrolmentFault) in
                         audit.granted(.instance, subject, "revoked")
@@ -148,7 +148,7 @@ final class DeviceEndpoints {
 
     // MARK: - Steps
 
-    private func subject(of caller: Caller) -> EnrolmentSubject {
+    func subject(of caller: Caller) -> EnrolmentSubject {
         EnrolmentSubject(device: rules.label(of: caller.device.hardwareKey), app: caller.app)
     }
 
@@ -171,8 +171,8 @@ final class DeviceEndpoints {
     /// Spends the counter of a proof.
     ///
     /// - Parameter proceed: Called when it is durable.
-    private func spend(
-        _ proof: EndpointEnforcement.Proof, _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject,
+    func spend(
+        _ proof: EndpointEnforcement.Spending, _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject,
         _ caller: Caller, _ reply: EnrolmentReply, _ proceed: @escaping () -> Void
     ) {
         let acceptance = registryRequests.spend(
@@ -186,7 +186,7 @@ final class DeviceEndpoints {
         }
     }
 
-    private func show(
+    func show(
         _ device: DeviceSelector, _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ caller: Caller,
         _ reply: EnrolmentReply, _ proceed: @escaping (DeviceDetails) throws(EnrolmentFault) -> Void
     ) {
@@ -197,18 +197,21 @@ final class DeviceEndpoints {
     }
 
     /// Sends a command to the registry, and answers a refusal.
-    private func perform(
+    ///
+    /// - Parameter unknown: The refusal of a device that does not exist.
+    func perform(
         _ command: RegistryCommand, _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ caller: Caller,
-        _ reply: EnrolmentReply, _ proceed: @escaping (RegistryReply) throws(EnrolmentFault) -> Void
+        _ reply: EnrolmentReply, unless unknown: EnrolmentFault = .instanceUnknown,
+        _ proceed: @escaping (RegistryReply) throws(EnrolmentFault) -> Void
     ) {
         registryRequests.perform(command) { [self] result in
             do throws(EnrolmentFault) { try proceed(try result.get()) } catch {
-                refuse(endpoint, subject, error, caller, reply)
+                refuse(endpoint, subject, error == .instanceUnknown ? unknown : error, caller, reply)
             }
         }
     }
 
-    private func refuse(
+    func refuse(
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ caller: Caller,
         _ reply: EnrolmentReply
     ) {

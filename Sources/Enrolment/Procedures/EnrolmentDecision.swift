@@ -1,3 +1,4 @@
+internal import Encoding
 internal import EventLoop
 
 /// The subject of a request for logs and counts, as far as known.
@@ -37,6 +38,8 @@ public struct EnrolmentDecision: Sendable {
     public let outcome: Outcome
     /// The number of earlier refusals that were not logged, because there were too many in one second.
     public let omitted: Int
+    /// The UUID in the answer of a refusal by an endpoint of the reference system. Nil for others.
+    public var trace: String?
 }
 
 extension EnrolmentDecision: CustomStringConvertible {
@@ -60,6 +63,7 @@ extension EnrolmentDecision: CustomStringConvertible {
         if let device { facts.append(LogFact("device", device)) }
         if let app { facts.append(LogFact("app", app)) }
         if let target { facts.append(LogFact("target", target)) }
+        if let trace { facts.append(LogFact("trace", trace)) }
         if omitted > 0 { facts.append(LogFact("omitted", omitted)) }
         if case .refused(let fault) = outcome, let step = fault.step { facts.append(LogFact("step", "\(step)")) }
         return facts
@@ -98,8 +102,15 @@ final class EnrolmentAudit {
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ reply: EnrolmentReply,
         acceptSignature: [UInt8]? = nil
     ) {
-        decided(endpoint.name, subject, .refused(fault), now: WallClock.seconds)
-        reply.send(.refusal(fault, acceptSignature: acceptSignature), fault.error)
+        let trace = endpoint.isReference ? Self.trace() : nil
+        decided(endpoint.name, subject, .refused(fault), trace: trace, now: WallClock.seconds)
+        let response: EnrolmentResponse
+        if let trace {
+            response = .dsrRefusal(fault, trace: trace)
+        } else {
+            response = .refusal(fault, acceptSignature: acceptSignature)
+        }
+        reply.send(response, fault.error)
     }
 
     func granted(_ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ what: String, serial: String? = nil) {
@@ -109,7 +120,10 @@ final class EnrolmentAudit {
     /// Logs a decision.
     ///
     /// - Parameter now: The time in seconds since 1970.
-    func decided(_ event: String, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, now: Int64) {
+    func decided(
+        _ event: String, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, trace: String? = nil,
+        now: Int64
+    ) {
         if case .refused = outcome {
             if now != second { (second, reported) = (now, 0) }
             guard reported < Self.refusalsPerSecond else {
@@ -121,7 +135,18 @@ final class EnrolmentAudit {
         notify(
             EnrolmentDecision(
                 event: event, device: subject.device, app: subject.app, target: subject.target, outcome: outcome,
-                omitted: omitted))
+                omitted: omitted, trace: trace))
         omitted = 0
+    }
+
+    /// Returns a random UUID (RFC 9562 section 5.4).
+    private static func trace() -> String {
+        var random = SystemRandomNumberGenerator()
+        let (high, low) = (random.next(), random.next())
+        let text =
+            Hexadecimal.encode(high & ~0xf000 | 0x4000, digits: 16)
+            + Hexadecimal.encode(low & ~(3 << 62) | 1 << 63, digits: 16)
+        let digits = Array(text)
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
     }
 }

@@ -11,6 +11,8 @@ struct EnrolmentRequest {
     let content: [UInt8]
     /// The instance that the path names. Nil if it names none.
     let instance: KeyID?
+    /// Empty if there is none.
+    let query: [UInt8]
     /// The client's certificate. Nil on the listener that requests none.
     let certificate: ClientIdentity?
 }
@@ -63,19 +65,26 @@ final class EnrolmentHandler {
         case (.attestation, let caller?): devices?.attest(request, by: caller, reply)
         case (.instances, let caller?): devices?.list(by: caller, reply)
         case (.instance, let caller?): devices?.revoke(request, by: caller, reply)
+        case (.registerDevice, _): register(request.content, reply)
+        case (.deviceAttestation, let caller?): devices?.attestForToken(request, by: caller, reply)
+        case (.deviceToken, let caller?): devices?.issueToken(request, by: caller, reply)
+        case (.deviceRegistrations, let caller?): devices?.listRegistrations(request, by: caller, reply)
+        case (.deregistration, let caller?): devices?.deregister(request, by: caller, reply)
         // No listener without certificates serves them.
-        case (.challenge, nil), (.attestation, nil), (.instances, nil), (.instance, nil):
+        case (.challenge, nil), (.attestation, nil), (.instances, nil), (.instance, nil), (.deviceAttestation, nil),
+            (.deviceToken, nil), (.deviceRegistrations, nil), (.deregistration, nil):
             audit.refuse(request.endpoint, EnrolmentSubject(), .instanceUnknown, reply)
         }
     }
 
     /// Whether the endpoint exists in this generation.
     func serves(_ endpoint: EnrolmentEndpoint) -> Bool {
-        switch endpoint {
+        guard rules.cards == nil ? !endpoint.isReference : !endpoint.hasOwnNonces else { return false }
+        return switch endpoint {
         case .deviceTokenKeys: !rules.tokenKeys.isEmpty
         case .walletAttestation: rules.wallets != nil
         case .federation: rules.wallets?.statement != nil
-        case .nonce, .initialization, .keyBinding, .challenge, .attestation, .instances, .instance: true
+        default: true
         }
     }
 
@@ -97,7 +106,8 @@ final class EnrolmentHandler {
         do throws(EnrolmentFault) {
             // A client with a nonce needs the registry next.
             guard registry.isAvailable else { throw .storeUnavailable }
-            reply.send(.nonce(try rules.nonces.issue(now: WallClock.seconds)))
+            let nonce = try rules.nonces.issue(now: WallClock.seconds)
+            reply.send(rules.cards == nil ? .nonce(nonce) : .text(DSRNonce(nonce).text))
         } catch {
             reply.send(.refusal(error), error.error)
         }
@@ -122,6 +132,32 @@ final class EnrolmentHandler {
                 reply.send(.initialized)
             } catch {
                 audit.refuse(.initialization, subject, error, reply)
+            }
+        }
+    }
+
+    /// Registers a device for the holder of a health card, and issues the certificate of its key at once.
+    private func register(_ content: [UInt8], _ reply: EnrolmentReply) {
+        var subject = EnrolmentSubject()
+        let registration: EnrolmentRules.CardRegistration
+        do throws(EnrolmentFault) {
+            registration = try rules.registration(content, shared.keyStatus, now: WallClock.seconds, &subject)
+        } catch {
+            countAttestation(subject)
+            return audit.refuse(.registerDevice, subject, error, reply)
+        }
+        countAttestation(subject)
+        registryRequests.perform(.initialize(registration.command)) { [self, subject] result in
+            do throws(EnrolmentFault) {
+                let what = try Self.initialized(try result.get())
+                let issued = try rules.issue(
+                    registration.planned, forKey: registration.point,
+                    device: registration.command.identity.hardwareKey)
+                shared.count { $0.certificatesIssued += 1 }
+                audit.granted(.registerDevice, subject, what, serial: issued.serial)
+                reply.send(.deviceRegistered(issued))
+            } catch {
+                audit.refuse(.registerDevice, subject, error, reply)
             }
         }
     }
@@ -223,7 +259,7 @@ final class EnrolmentHandler {
                 let (details, what) = try Self.bound(try result.get())
                 // The binding is durable. If issuing fails or the certificate is lost, the phone binds the same key
                 // again and gets another. It then uses a new nonce and a new assertion.
-                let issued = try rules.issue(planned, for: shown.binding, device: command.hardwareKey)
+                let issued = try rules.issue(planned, forKey: shown.binding.point, device: command.hardwareKey)
                 var token: String?
                 if rules.tokensAreIssuedAtBinding {
                     token = try rules.deviceToken(

@@ -7,10 +7,12 @@ internal import Vocabulary
 /// The rules of one generation, built from its settings and including the CA's key. Belongs to the thread of its
 /// library context.
 struct EnrolmentRules {
-    private let apps: EnrolledApps
+    let apps: EnrolledApps
     let bindings: KeyBindingVerifier
     let certificates: ClientCertificateIssue
     let nonces: EnrolmentNonces
+    /// The cards that admit devices. Nil unless the endpoints are those of the reference system.
+    let cards: CardAdmission?
     /// Nil if no device tokens are issued.
     let deviceTokens: DeviceTokenIssuer?
     /// Whether the answer to a key binding has one.
@@ -33,6 +35,7 @@ struct EnrolmentRules {
                 provider: settings.provider, admission: try Self.tokenVerifier(settings, library), library)
             certificates = try Self.issue(settings, library)
             nonces = try EnrolmentNonces(settings.secrets, identity, life: settings.nonceLife, library)
+            cards = try settings.cards.map { try CardAdmission($0, settings.secrets, library) }
             deviceTokens = try settings.deviceTokens.map { tokens throws(CryptographyError) in
                 try DeviceTokenIssuer(tokens, library)
             }
@@ -250,6 +253,8 @@ extension EnrolmentRules {
         switch admission {
         case .open: return .open
         case .approval: return .approval
+        // Devices that a card has admitted are active.
+        case .card: return .earlier
         case .token(let issuer):
             guard let shown = binding.admission else { return .earlier }
             // Token ids are unique for one issuer only. The length precedes the issuer, so that no byte can move
@@ -265,10 +270,10 @@ extension EnrolmentRules {
     ///
     /// - Parameter device: The hardware key of its device.
     func issue(
-        _ planned: PlannedClientCertificate, for binding: KeyBinding, device: KeyID
+        _ planned: PlannedClientCertificate, forKey point: [UInt8], device: KeyID
     ) throws(EnrolmentFault) -> IssuedClientCertificate {
         try EnrolmentFault.checking { () throws(CryptographyError) in
-            try certificates.issue(planned, forKey: binding.point, device: device)
+            try certificates.issue(planned, forKey: point, device: device)
         }
     }
 }

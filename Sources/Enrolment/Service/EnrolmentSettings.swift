@@ -131,6 +131,21 @@ public struct EnrolmentSettings: Sendable {
         case open
         case approval
         case token(TokenIssuer)
+        /// The endpoints are those of the reference system.
+        case card(Cards)
+    }
+
+    /// The health cards whose holders may register devices.
+    public struct Cards: Sendable {
+        /// The certificates of their authorities in PEM.
+        public var authorities: [UInt8]
+        /// Whether the deletion of an unknown registration is answered with 404, not 400.
+        public var unknownIsAbsent: Bool
+
+        public init(authorities: [UInt8], unknownIsAbsent: Bool = true) {
+            self.authorities = authorities
+            self.unknownIsAbsent = unknownIsAbsent
+        }
     }
 
     public struct TokenIssuer: Sendable {
@@ -192,6 +207,7 @@ public struct EnrolmentSettings: Sendable {
         guard case .token(let issuer) = admission, case .fetched(let keys) = issuer.keys else { return nil }
         return keys
     }
+    var cards: Cards? { if case .card(let cards) = admission { cards } else { nil } }
     /// The settings of device tokens. Nil if none are issued.
     public var deviceTokens: DeviceTokenIssuerSettings?
     /// The settings of the wallet profile. Nil without it.

@@ -30,13 +30,13 @@ final class EnrolmentServerExchange: CollectedExchange {
         if let seconds = application.takeRequest(of: connection, now: began) {
             throw .tooManyRequests(retryAfter: seconds)
         }
-        guard let endpoint = EnrolmentEndpoint(path: text(head.path)),
+        guard let endpoint = EnrolmentEndpoint(path: text(head.path), head.method),
             application.handler.serves(endpoint),
             endpoint.isServed(toDevices: application.servesDevices(on: connection))
         else { throw .endpointUnknown }
         self.endpoint = endpoint
-        guard head.method == endpoint.method else { throw .methodRefused(allowed: "\(endpoint.method.name)") }
-        guard head.query == nil else { throw .queryRefused }
+        guard head.method == endpoint.method else { throw .methodRefused(allowed: endpoint.allowed) }
+        guard head.query == nil || endpoint.hasQuery else { throw .queryRefused }
         guard endpoint.hasContent else {
             if head.framing.hasContent { throw .contentRefused }
             return
@@ -44,8 +44,9 @@ final class EnrolmentServerExchange: CollectedExchange {
         if announcesTooMuch { throw tooLarge }
         // Content without a type is accepted. A form's type shows that a library has encoded it.
         let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
-        let admitted = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
-        if let type, !admitted.contains(type) { throw .mediaTypeRefused }
+        let essence = endpoint.hasForm ? "application/x-www-form-urlencoded" : "application/json"
+        let admitted = [essence, "\(essence); charset=utf-8", "\(essence);charset=utf-8"]
+        if let type, !admitted.contains(type) { throw .mediaTypeRefused(essence) }
     }
 
     private var tooLarge: EnrolmentRequestFault { .contentTooLarge(limit: contentLimit) }
@@ -59,7 +60,7 @@ final class EnrolmentServerExchange: CollectedExchange {
         let request = EnrolmentRequest(
             endpoint: endpoint, content: content,
             instance: endpoint == .instance ? EnrolmentEndpoint.instance(path: text(head.path)) : nil,
-            certificate: connection.identity)
+            query: Array((head.query.map(text) ?? "").utf8), certificate: connection.identity)
         application.handler.serve(request, reply)
     }
 

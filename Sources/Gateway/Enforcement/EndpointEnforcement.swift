@@ -21,18 +21,33 @@ package final class EndpointEnforcement {
     package struct Proof {
         let verified: VerifiedProof
 
-        package var counter: UInt32 { verified.counter }
-        package var shown: ShownExtensions { verified.shown }
+        /// What is to be spent.
+        package var spending: Spending {
+            Spending(counter: verified.counter, shown: verified.shown, epoch: verified.epoch)
+        }
+
+        /// What an assertion shows of an app on Apple's systems.
+        package var app: ShownApp { ShownApp(version: verified.app, distribution: verified.distribution) }
+    }
+
+    /// The counter of a verified proof, which is to be spent.
+    package struct Spending {
+        package let counter: UInt32
+        package let shown: ShownExtensions
         /// The epoch of the challenge.
-        package var epoch: RandomID { verified.epoch }
+        package let epoch: RandomID
+
+        package init(counter: UInt32, shown: ShownExtensions, epoch: RandomID) {
+            self.counter = counter
+            self.shown = shown
+            self.epoch = epoch
+        }
+
         /// Returns the refusal of a counter that was to be spent in memory. Nil if it is spent there.
         package func refusal(of acceptance: CounterAcceptance) -> Refusal? { Refusal(acceptance, of: counter) }
 
         /// Returns the refusal of a counter that could not be committed. Nil if it is durable.
         package func refusal(of outcome: CounterOutcome) -> Refusal? { Refusal(outcome, of: counter) }
-
-        /// What an assertion shows of an app on Apple's systems.
-        package var app: ShownApp { ShownApp(version: verified.app, distribution: verified.distribution) }
     }
 
     private let apps: AdmittedApps

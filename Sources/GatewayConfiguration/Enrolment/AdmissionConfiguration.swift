@@ -6,12 +6,26 @@ public enum AdmissionConfiguration: Equatable, Sendable {
     case token(AdmissionTokenConfiguration)
     /// The approval of each device by an operator.
     case approval
+    /// The signature of a health card.
+    case card(CardConfiguration)
 
     enum Name: String, CaseIterable, Sendable {
         case open
         case token
         case approval
+        case card
     }
+}
+
+/// The health cards whose holders may register devices.
+public struct CardConfiguration: Equatable, ConfigurationSection {
+    /// The paths of PEM files.
+    @Setting(
+        key: "authorities", required: .distinct(.file("a readable PEM file"), minimum: 1, maximum: 64),
+        "The authorities that issue the cards' certificates.")
+    public var authoritiesPaths: [String]
+
+    static let section = Section("enrolment.card", of: Self.self)
 }
 
 /// The issuer, the audience and the keys of admission tokens.

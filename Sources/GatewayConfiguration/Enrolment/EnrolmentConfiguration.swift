@@ -48,11 +48,24 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
         .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the nonce was issued", default: "5m",
         "The lifetime of a nonce.")
     public var nonceLife: Duration
+    @Setting(.choice, default: "attestgate", "Whose endpoints are served: this project's, or gematik's (DSR).")
+    public var profile: Profile
+    @Setting(
+        key: "unknown_registration",
+        .text("404 or 400", shape: .integer(400...404)) { text throws(InvalidValue) in
+            guard let status = ["404": 404, "400": 400][text] else {
+                throw InvalidValue("\(Printable.quoted(text)) is neither 404 nor 400")
+            }
+            return status
+        }, default: "404", "The status when an unknown registration is deleted, with `profile: dsr`.")
+    public var unknownRegistration: Int
     @Setting(
         key: "admission", required: .choice, "What is required, besides the app itself, to admit a device.")
     var admissionName: AdmissionConfiguration.Name
     @Setting(.section, "The issuer of admission tokens.")
     var token: AdmissionTokenConfiguration?
+    @Setting(.section, "The health cards that admit devices.")
+    var card: CardConfiguration?
     /// Nil if receipts are not refreshed.
     @Setting(.section, "How the risk metric of each device is requested from Apple.")
     public var receipts: ReceiptsConfiguration?
@@ -90,17 +103,25 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
         case tls
     }
 
+    /// Whose endpoints are served.
+    public enum Profile: String, CaseIterable, Sendable {
+        case attestgate
+        /// gematik's Device Security Rating.
+        case dsr
+    }
+
     public var renewal: Renewal { writtenRenewal ?? (devices == nil ? .tls : .mtls) }
 
     /// The addresses to listen on.
     public var addresses: [ServerAddress] { [address] + [devices?.address].compactMap(\.self) }
 
     public var admission: AdmissionConfiguration {
-        switch (admissionName, token) {
-        case (.open, _): .open
-        case (.approval, _): .approval
-        case (.token, let token?): .token(token)
-        case (.token, nil): preconditionFailure("tokens without an issuer are refused")
+        switch (admissionName, token, card) {
+        case (.open, _, _): .open
+        case (.approval, _, _): .approval
+        case (.token, let token?, _): .token(token)
+        case (.card, _, let card?): .card(card)
+        case (.token, nil, _), (.card, _, nil): preconditionFailure("tokens and cards without an issuer are refused")
         }
     }
 
@@ -113,7 +134,7 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
                 expected: "`connections_per_address` of at most \(connections)")
             return false
         }
-        guard checkToken(reading), checkRenewal(reading), isComplete,
+        guard checkToken(reading), checkCard(reading), checkProfile(item, reading), checkRenewal(reading), isComplete,
             proxyProtocol?.canReach(address, at: _proxyProtocol.place, reading) ?? true
         else { return false }
         reading.mention(.address(address.description), at: _address.place)
@@ -150,13 +171,61 @@ public struct EnrolmentConfiguration: Equatable, ConfigurationSection {
                 _admissionName.place, "`admission: token` needs the issuer of the tokens",
                 expected: "`token`, with `issuer` and where its keys are")
             return false
-        case (.open?, true), (.approval?, true):
+        case (.open?, true), (.approval?, true), (.card?, true):
             reading.refuse(
                 _token.place, "`token` has no effect with `admission: \(_admissionName.value?.rawValue ?? "")`",
                 expected: "`admission: token`, or no `token`")
             return false
-        case (nil, _), (.token?, true), (.open?, false), (.approval?, false): return true
+        case (nil, _), (.token?, true), (.open?, false), (.approval?, false), (.card?, false): return true
         }
+    }
+
+    /// Refuses cards without authorities, and authorities without cards.
+    private func checkCard(_ reading: Reading) -> Bool {
+        guard let name = _admissionName.value, (name == .card) != _card.isWritten else { return true }
+        if name == .card {
+            reading.refuse(
+                _admissionName.place, "`admission: card` needs the authorities of the cards",
+                expected: "`card`, with `authorities`")
+        } else {
+            reading.refuse(
+                _card.place, "`card` has no effect with `admission: \(name.rawValue)`",
+                expected: "`admission: card`, or no `card`")
+        }
+        return false
+    }
+
+    /// Requires what gematik's endpoints need, and refuses what only they use.
+    private func checkProfile(_ item: Item, _ reading: Reading) -> Bool {
+        guard _profile.value == .dsr else {
+            guard _profile.value != nil else { return true }
+            if _admissionName.value == .card {
+                reading.refuse(
+                    _admissionName.place, "only the endpoints of `profile: dsr` accept cards",
+                    expected: "`profile: dsr`, or another `admission`")
+                return false
+            }
+            if _unknownRegistration.isWritten {
+                reading.refuse(
+                    _unknownRegistration.place, "`unknown_registration` has no effect without `profile: dsr`",
+                    expected: "`profile: dsr`, or no `unknown_registration`")
+                return false
+            }
+            return true
+        }
+        if let name = _admissionName.value, name != .card {
+            reading.refuse(
+                _admissionName.place, "`profile: dsr` admits devices by a health card",
+                expected: "`admission: card`, with `card`")
+            return false
+        }
+        guard _devices.isWritten, _deviceTokens.isWritten else {
+            reading.refuse(
+                _profile.place, "`profile: dsr` needs the sections `devices` and `device_tokens`",
+                expected: _devices.isWritten ? "`device_tokens`" : "`devices`")
+            return false
+        }
+        return true
     }
 }
 

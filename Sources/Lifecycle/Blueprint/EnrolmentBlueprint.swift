@@ -97,7 +97,7 @@ struct EnrolmentBlueprint: Sendable {
             }
             var doubts: [StartupWarning] = []
             let (admission, word) = try Self.admission(
-                enrolment.admission, configuration, library, warnings: &doubts)
+                enrolment, configuration, library, warnings: &doubts)
             self.admission = word
             let files = AuthorityFiles(enrolment.authority)
             let authority = try files.read()
@@ -167,12 +167,24 @@ struct EnrolmentBlueprint: Sendable {
     }
 
     private static func admission(
-        _ admission: AdmissionConfiguration, _ configuration: Configuration, _ library: LibraryContext,
+        _ enrolment: EnrolmentConfiguration, _ configuration: Configuration, _ library: LibraryContext,
         warnings: inout [StartupWarning]
     ) throws -> (EnrolmentSettings.Admission, String) {
-        switch admission {
+        switch enrolment.admission {
         case .open: return (.open, "open")
         case .approval: return (.approval, "approval")
+        case .card(let card):
+            var authorities: [UInt8] = []
+            for path in card.authoritiesPaths {
+                let pem = try FileContents.read(path)
+                do { _ = try HealthCards(pem: pem, library) } catch {
+                    throw StartupError("card: \(path): \(error)", of: .file(path))
+                }
+                authorities += pem + [UInt8(ascii: "\n")]
+            }
+            let cards = EnrolmentSettings.Cards(
+                authorities: authorities, unknownIsAbsent: enrolment.unknownRegistration == 404)
+            return (.card(cards), "card")
         case .token(let token):
             guard let audience = ProviderURL(token.audience.text) else {
                 throw StartupError("token: audience: \(token.audience.text) cannot be compared")

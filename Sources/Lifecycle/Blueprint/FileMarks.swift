@@ -120,8 +120,11 @@ extension EnrolmentConfiguration {
     fileprivate var files: [String] {
         var files = tls.files + [authority.certificatePath, authority.keyPath]
         if case .file(let path) = authority.passphrase { files.append(path) }
-        if case .token(let token) = admission {
+        switch admission {
+        case .token(let token):
             if case .files(let paths) = token.keys { files += paths } else { files.append(token.authoritiesPath) }
+        case .card(let card): files += card.authoritiesPaths
+        case .open, .approval: break
         }
         if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
         if let deviceTokens { files.append(deviceTokens.keyPath) }
