@@ -196,7 +196,12 @@ extension DeviceDirectory {
 
     /// Stores the certificate and makes its key the device's key.
     public func keep(_ certificate: EnrolledCertificate, _ library: LibraryContext) throws {
-        let pem = try certificate.chain.flatMap { try Certificate(der: $0.span, library).pem() }
+        try keep(chain: certificate.chain, library)
+    }
+
+    /// - Parameter chain: The certificates in DER, leaf first.
+    func keep(chain: [[UInt8]], _ library: LibraryContext) throws {
+        let pem = try chain.flatMap { try Certificate(der: $0.span, library).pem() }
         // In this order, an interrupted change is repeated as long as the next key exists.
         if isRotating {
             let next = try SimulatorFile.read(nextKeyPath)

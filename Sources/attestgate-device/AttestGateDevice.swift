@@ -15,7 +15,7 @@ struct AttestGateDevice: ParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            CA.self, Enrol.self, Instances.self, Wallet.self, Federation.self, Create.self, Request.self,
+            CA.self, Card.self, Enrol.self, Instances.self, Wallet.self, Federation.self, Create.self, Request.self,
         ])
 }
 

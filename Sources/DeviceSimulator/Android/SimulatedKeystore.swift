@@ -71,7 +71,12 @@ public struct SimulatedKeystore: SimulatedPlatform {
             throw SimulatorError("the device is not enrolled")
         }
         let challenge = try library.sha256(of: Array((nonce + Base64URL.encode(tag)).utf8).span)
-        return try keyMint(library).attestation(of: try PrivateKey.generateP256(library), challenge: challenge.bytes)
+        return try attestNewKey(challenge: challenge.bytes)
+    }
+
+    func attestNewKey(challenge: [UInt8]) throws -> [[UInt8]] {
+        let library = try LibraryContext()
+        return try keyMint(library).attestation(of: try PrivateKey.generateP256(library), challenge: challenge)
     }
 
     private func nextCounter() throws -> UInt32 {

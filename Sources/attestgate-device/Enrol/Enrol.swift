@@ -50,6 +50,14 @@ struct Enrol: ParsableCommand {
         completion: .directory)
     var attestationCa: String?
 
+    @Option(help: ArgumentHelp("Whose protocol the service has: attestgate, or gematik's, dsr."))
+    var profile: EnrolmentProfile = .attestgate
+
+    @Option(
+        help: ArgumentHelp("With --profile dsr: the health card that `card` has made.", valueName: "DIR"),
+        completion: .directory)
+    var card: String?
+
     @Option(
         help: ArgumentHelp(
             "The client data of the attestation, as configured for the app at the service.", valueName: "FORM"))
@@ -88,6 +96,12 @@ struct Enrol: ParsableCommand {
         if let appId, AppID(appId) == nil {
             throw ValidationError("\(appId) is not of the form PREFIX.bundle.id or android:PACKAGE")
         }
+        guard (profile == .dsr) == (card != nil) else {
+            throw ValidationError("--profile dsr and --card belong together")
+        }
+        if profile == .dsr, alter != nil || rotate || admissionToken != nil || provider != nil {
+            throw ValidationError("--alter, --rotate, --admission-token and --provider are not for --profile dsr")
+        }
         if rotate, alter?.endpoint == .initialization {
             throw ValidationError("--rotate sends no initialization that --alter could change")
         }
@@ -101,6 +115,9 @@ struct Enrol: ParsableCommand {
         let device = try openedOrMade(library)
         let lock = try device.lockEnrolment()
         defer { withExtendedLifetime(lock) {} }
+        if let card {
+            return try register(device, by: try SoftwareCard(opening: card, library), at: service.url, library)
+        }
         let record = try device.enrolmentRecord() ?? EnrolmentRecord(service: service)
         guard record.service == service else {
             throw SimulatorError(
@@ -127,6 +144,26 @@ struct Enrol: ParsableCommand {
                 try settings.set(CURLOPT_SSLKEY, device.certificateKeyPath)
             }, devices: devices.flatMap { EnrolmentServiceAddress(url: $0)?.url }, library, alteration: alter)
         try runner.run(record, form: clientData, admissionToken: try admissionToken.map(token))
+    }
+
+    /// Registers the device as gematik's apps do.
+    private func register(
+        _ device: DeviceDirectory, by card: SoftwareCard, at url: String, _ library: LibraryContext
+    ) throws {
+        // A hardware key is attested once, so another registration needs new keys.
+        guard !FileManager.default.fileExists(atPath: device.certificatePath) else {
+            throw SimulatorError("the device in \(directory) is registered already: use another directory")
+        }
+        let transfer = transfer
+        let resolve = CurlList(transfer.resolve)
+        let service = DSRService(
+            url: url, try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, resolve) })
+        let phone = DSRPhone(device, try platform(of: device), library)
+        let nonce = try service.nonce()
+        let token = try phone.registration(nonce: nonce, card: card, now: Int64(Date().timeIntervalSince1970))
+        Terminal.put(line: "attested the hardware key for \(card.number)")
+        try phone.keep(certificate: try service.register(token))
+        Terminal.put(line: "registered: \(device.certificatePath)")
     }
 
     private func openedOrMade(_ library: LibraryContext) throws -> DeviceDirectory {
@@ -160,7 +197,8 @@ struct Enrol: ParsableCommand {
                 device, authority: authority, form: iPhone.form ?? .iOS14, rpID: iPhone.rpId, systemVersion: osVersion)
         }
         return SimulatedKeystore(
-            device, authority: authority, try android.phone(of: device.appID, osVersion: osVersion), form: clientData,
+            device, authority: authority, try android.phone(of: device.appID, osVersion: osVersion),
+            form: profile == .dsr ? .dsr : clientData,
             attestsCertificateKey: !android.noMtlsAttestation, alteration: alter)
     }
 

@@ -19,6 +19,7 @@ from support.enrolment import Enrolling
 from support.paths import REPOSITORY
 from support.pki import Identity
 from support.platforms import APPS, PLATFORMS, only
+from support.software_phone import EnrollingGateway, run
 from support.waiting import eventually
 
 sys.path.append(str(REPOSITORY / "Tests"))
@@ -495,3 +496,54 @@ def test_the_trace_of_a_refusal_is_in_the_log(service, client):
     answer = client.send_registration("a.b")
     trace = answer.json()["traceId"]
     eventually(lambda: f"trace={trace}" in service.gateway.error_path.read_text(), "the log to have the trace")
+
+
+# The software phone of this project
+
+
+DSR = "--profile", "dsr"
+
+
+@pytest.fixture(scope="module")
+def programs(pki, shared_upstream, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("dsr-programs")
+    run("card", "--directory", directory / "first", "--number", "X123456789")
+    key = directory / "tokens.key"
+    key.touch(mode=0o600)
+    key.write_bytes(jwk.JWK.generate(kty="EC", crv="P-256").export_to_pem(private_key=True, password=None))
+    made = EnrollingGateway(
+        directory, pki, shared_upstream, devices=True, profile="dsr", admission="card",
+        card={"authorities": [str(directory / "first" / "card-authority.pem")]},
+        device_tokens={"issuer": ISSUER, "key": str(key)})
+    yield made
+    made.stop()
+
+
+def test_the_software_phone_is_such_a_client(programs, platform):
+    card = programs.directory / "first"
+    with programs.phones_of(platform):
+        phone, other = programs.phone("dsr"), programs.phone("dsr-other")
+        for made in (phone, other):
+            made.enrol(*DSR, "--card", card)
+        # Its requests have proofs as all others.
+        assert phone.request() == (200, None)
+        authority = () if platform == "ios" else ("--attestation-ca", programs.directory / "authority")
+        claims = claims_of(phone.instances("attest", *DSR, *authority).stdout.strip())
+        assert (claims["iss"], claims["type"]) == (ISSUER, platform.upper())
+        user = "--user", "X123456789"
+        listed = [entry["deviceIdentifier"] for entry in json.loads(phone.instances("list", *DSR, *user).stdout)]
+        assert listed[-2] == claims["sub"] and len(listed) >= 2
+        phone.instances("revoke", *DSR, *user, listed[-1])
+        assert len(json.loads(phone.instances("list", *DSR, *user).stdout)) == len(listed) - 1
+        assert "registered already" in phone.enrol(*DSR, "--card", card, status=1).stderr
+
+
+@only("ios")
+def test_a_card_of_an_authority_that_is_not_trusted_registers_nothing(programs, tmp_path, platform):
+    run("card", "--directory", tmp_path / "foreign")
+    refused = programs.phone("foreign").enrol(*DSR, "--card", tmp_path / "foreign", status=1)
+    assert "INVALID_TOKEN" in refused.stderr
+    done = run("card", "--directory", tmp_path / "foreign", status=1)
+    assert "already exists" in done.stderr
+    run("card", "--directory", tmp_path / "odd", "--number", "1234567890", status=2)
+    run("enrol", "--profile", "dsr", "--enrolment", programs.url, "--directory", tmp_path / "a", status=2)
