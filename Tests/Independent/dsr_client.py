@@ -143,7 +143,10 @@ class DSRClient:
         return self._send(self._open, "POST", "/register-device", json.dumps({"token": token}).encode())
 
     def register(self):
-        answer = self.send_registration(self.card.sign(self.registration()))
+        return self.keep(self.send_registration(self.card.sign(self.registration())))
+
+    def keep(self, answer):
+        """Takes the certificate from the answer to a registration."""
         assert answer.status == 201, answer
         self.certificate = x509.load_der_x509_certificate(base64.b64decode(answer.json()["cert"]))
         return self
@@ -198,6 +201,11 @@ class DSRClient:
         return self._send(self.closed, "DELETE", f"/device-registrations?{query}")
 
     # Connections
+
+    def go_to(self, tls, mtls):
+        """Uses another instance of the service from now on."""
+        self.close()
+        self._tls, self._mtls, self._open, self._closed = tls, mtls, self._connection(tls), None
 
     @property
     def closed(self):
