@@ -144,6 +144,7 @@ extension EnrolmentRules {
         switch (device.state, admission) {
         case (.revoked, _): throw .instanceRevoked
         case (.active, _), (.pending, .open): break
+        case (.pending, .card): throw .approvalPending
         case (.pending, .approval): guard device.approvedAt != nil else { throw .approvalPending }
         case (.pending, .token): throw .memberMissing(.admissionToken)
         }

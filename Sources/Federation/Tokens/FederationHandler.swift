@@ -215,7 +215,7 @@ final class FederationHandler {
                 } catch {
                     throw FederationFault(error)
                 }
-                spend(proof, of: caller, request, reply, proceed)
+                spend(proof.spending, of: caller, request, reply, proceed)
             } catch {
                 refuse(request, subject(of: caller), error, reply, caller)
             }
@@ -247,7 +247,7 @@ final class FederationHandler {
     }
 
     private func spend(
-        _ proof: EndpointEnforcement.Proof, of caller: EndpointEnforcement.Caller, _ request: FederationRequest,
+        _ proof: EndpointEnforcement.Spending, of caller: EndpointEnforcement.Caller, _ request: FederationRequest,
         _ reply: FederationReply, _ proceed: @escaping () throws(FederationFault) -> Void
     ) {
         func finish(_ refusal: Refusal?) {
