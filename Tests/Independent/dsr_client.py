@@ -96,6 +96,8 @@ class DSRClient:
         self.phone, self.card, self.package = phone, card, package
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.certificate = None
+        # What its app says of the phone.
+        self.model = "iPhone14,2"
         self._open = self._connection(tls)
         self._closed = None
 
@@ -157,7 +159,7 @@ class DSRClient:
         challenge = sha256(base64.b64decode(nonce), b"1")
         claims = {
             "iss": "TrustSDK_1.0", "sub": self.device, "iat": int(time.time()), "nonce": nonce,
-            "deviceAttributes": {"systemVersion": "17.1"}}
+            "deviceAttributes": {"systemVersion": "17.1", "systemModel": self.model}}
         if self.package:
             key = ec.generate_private_key(ec.SECP256R1()).public_key()
             chain = self.phone._authority.attest(key, self.package, challenge)

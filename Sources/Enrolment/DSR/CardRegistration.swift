@@ -195,7 +195,7 @@ extension EnrolmentRules {
             return ShownPosture(
                 command: Reattestation(
                     device: device.id, nonce: nonce, epoch: nonces.epoch, phone: nil, evidence: .assertion,
-                    app: shown.app),
+                    app: shown.app, signals: claims.signals(now: now)),
                 counter: (shown.counter, shown.shown))
         case .android(let android):
             guard claims.isAndroid else { throw .dsr(.deviceType) }
@@ -208,7 +208,7 @@ extension EnrolmentRules {
             return ShownPosture(
                 command: Reattestation(
                     device: device.id, nonce: nonce, epoch: nonces.epoch, phone: phone, evidence: evidence,
-                    app: ShownApp()),
+                    app: ShownApp(), signals: claims.signals(now: now)),
                 counter: nil)
         }
     }

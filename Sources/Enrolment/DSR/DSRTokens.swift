@@ -1,5 +1,6 @@
 internal import Attestation
 internal import Encoding
+internal import Registry
 internal import Vocabulary
 
 /// A nonce in the form of the reference system: base64 of 64 bytes. They are the bytes of an `IssuedNonce`, and zeros.
@@ -94,6 +95,13 @@ struct DSRClaims {
         return bytes
     }
 
+    /// What the app says of its phone. Nil if it says nothing that is stored, which the reference system does not check.
+    ///
+    /// - Parameter now: The time in seconds since 1970.
+    func signals(now: Int64) -> Signals? {
+        members["deviceAttributes"]?.object.flatMap { Signals($0, claimedAt: now) }
+    }
+
     /// Returns an Android phone's chain in DER, leaf first.
     func chain() throws(EnrolmentFault) -> [[UInt8]] {
         guard case .array(let elements)? = members["attestCertChain"],
@@ -133,9 +141,12 @@ struct FormFields {
 
     /// Parses a text. What has another form is left out.
     init(_ text: [UInt8]) {
+        let space = UInt8(ascii: " ")
         fields = text.split(separator: UInt8(ascii: "&")).compactMap { pair in
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let name = Self.decode(parts[0]), let value = Self.decode(parts[1]) else {
+            guard parts.count == 2, let name = PercentEncoding.decode(parts[0], plus: space),
+                let value = PercentEncoding.decode(parts[1], plus: space)
+            else {
                 return nil
             }
             return (name, value)
@@ -151,22 +162,5 @@ struct FormFields {
     func required(_ parameter: DSRFault.Parameter, atMost limit: Int = 512) throws(EnrolmentFault) -> [UInt8] {
         guard let value = self[parameter], value.count <= limit else { throw .dsr(.constraint(parameter)) }
         return value
-    }
-
-    private static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var rest = text
-        while let character = rest.popFirst() {
-            switch character {
-            case UInt8(ascii: "+"): bytes.append(UInt8(ascii: " "))
-            case UInt8(ascii: "%"):
-                guard let high = rest.popFirst().flatMap({ Hexadecimal.value($0) }),
-                    let low = rest.popFirst().flatMap({ Hexadecimal.value($0) })
-                else { return nil }
-                bytes.append(high << 4 | low)
-            default: bytes.append(character)
-            }
-        }
-        return bytes
     }
 }

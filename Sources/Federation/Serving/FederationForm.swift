@@ -1,4 +1,5 @@
 internal import Encoding
+internal import Vocabulary
 
 /// The parameters of a request in `application/x-www-form-urlencoded` (RFC 6749 appendix B).
 package struct FederationForm: Equatable {
@@ -36,22 +37,6 @@ package struct FederationForm: Equatable {
     ///
     /// - Returns: nil for an incomplete encoding, or other text than UTF-8.
     static func decode(_ text: ArraySlice<UInt8>) -> String? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count)
-        var place = text.startIndex
-        while place < text.endIndex {
-            switch text[place] {
-            case UInt8(ascii: "+"): bytes.append(0x20)
-            case UInt8(ascii: "%"):
-                guard place + 2 < text.endIndex, let high = Hexadecimal.value(text[place + 1]),
-                    let low = Hexadecimal.value(text[place + 2])
-                else { return nil }
-                bytes.append(high << 4 | low)
-                place += 2
-            default: bytes.append(text[place])
-            }
-            place += 1
-        }
-        return String(validating: bytes, as: UTF8.self)
+        PercentEncoding.decode(text, plus: UInt8(ascii: " ")).flatMap { String(validating: $0, as: UTF8.self) }
     }
 }

@@ -16,6 +16,8 @@ from jwcrypto import jwk, jws
 
 from support import client as http
 from support.client import Client
+from support.deciding import PATIENT
+from support.decision_points import OPA
 from support.enrolment import Enrolling
 from support.paths import REPOSITORY
 from support.pki import Identity
@@ -36,9 +38,9 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 class Service:
     """A gateway with the endpoints, the authorities that it trusts, and its key for device tokens. `like`: another one that
-    has the same; `registry`: that of both."""
+    has the same; `registry`: that of both; `point`: the decision point of the route `device`."""
 
-    def __init__(self, directory, pki, upstream, like=None, registry=None, **enrolment):
+    def __init__(self, directory, pki, upstream, like=None, registry=None, point=None, **enrolment):
         self.pki, self.directory = pki, directory
         directory.mkdir(exist_ok=True)
         self.cards = like.cards if like else CardAuthority()
@@ -69,6 +71,13 @@ class Service:
         for route in self.gateway.conf["routes"]:
             if route["name"] == "device":
                 route["device_token"] = "required"
+                if point:
+                    route |= {"policy": "model", "profile": "dsr"}
+        if point:
+            self.gateway.conf["policies"] = {"model": {"pdp": "opa"}}
+            self.gateway.conf["decision_points"] = {"opa": {
+                "kind": "opa", "profile": "dsr", "url": point.url, "path": "/v1/data/reference/model/verdict", "timeout": PATIENT,
+                "sends": ["method", "path", "device", "app", "platform", "posture", "subject"]}}
 
     @property
     def places(self):
@@ -157,6 +166,7 @@ def test_a_phone_registers_is_attested_gets_a_token_is_served_and_deregistered(s
     assert (claims["iss"], claims["sub"], claims["type"]) == (ISSUER, client.device, platform.upper())
     assert claims["cnf"] == {"x5t#S256": base64url(sha256(der_of(client.certificate)))}
     assert re.fullmatch("[0-9a-f]{64}", claims["userIdentifier"])
+    assert claims["deviceHealth"]["deviceAttributes"]["systemModel"] == client.model
     assert service.ask(client, "/device/1", token).status == 200
     assert service.ask(client, "/device/1").status == 401
 
@@ -174,6 +184,28 @@ def test_a_phone_registers_is_attested_gets_a_token_is_served_and_deregistered(s
     with pytest.raises((ssl.SSLError, OSError)):
         service.ask(client, "/device/1", token)
     assert "deregistration decision=granted what=revoked" in service.gateway.error_path.read_text()
+
+
+def test_opa_decides_about_the_device_token_as_in_the_reference_system(pki, shared_upstream, tmp_path, platform):
+    point = OPA("model", data={"models": ["iPhone14,2"]})
+    service = Service(tmp_path / "dsr", pki, shared_upstream, point=point)
+    try:
+        service.enrolling.start()
+        client = service.client(platform)
+        client.register()
+        assert service.ask(client, "/device/1", client.device_token()).status == 200
+        assert point.documents[-1]["deviceTokenPayload"]["sub"] == client.device
+        client.model = "iPhone9,1"
+        refused = service.ask(client, "/device/1", client.device_token())
+        (field,) = refused.values("x-pep-result")
+        assert (refused.status, field) == (403, refused.content.decode())
+        result = json.loads(field)
+        assert result["errorCode"] == "POLICY_DENIED"
+        assert result["decision"]["result"]["violations"] == [{"errorCode": "device_system_model_not_match"}]
+        client.close()
+    finally:
+        service.enrolling.stop()
+        point.stop()
 
 
 def test_the_device_is_one_like_all_others(service, registered, platform):
