@@ -23,11 +23,18 @@ package struct ClientAttestationSettings: Sendable {
 }
 
 /// A client whose attestation and proof of possession were accepted for one request.
-struct AttestedClient {
+///
+/// A reference, because all other requests have none.
+final class AttestedClient {
     /// The client id.
     let id: [UInt8]
     /// Whether the response should bring a new challenge.
     let isChallengeAging: Bool
+
+    init(id: [UInt8], isChallengeAging: Bool) {
+        self.id = id
+        self.isChallengeAging = isChallengeAging
+    }
 }
 
 /// The check of client attestations in one worker's requests (draft-ietf-oauth-attestation-based-client-auth-10), and

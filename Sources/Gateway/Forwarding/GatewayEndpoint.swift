@@ -21,26 +21,20 @@ enum GatewayEndpoint {
         self == .attestationChallenge ? method == .post : method == .get || method == .head
     }
 
-    /// Returns the endpoint that a request is for.
+    /// Returns the endpoint that a request is for. A function, because an initializer would copy the head.
     ///
     /// - Parameters:
     ///   - hasDevices: Whether there is a registry.
     ///   - attestations: Nil if no route requires client attestations.
-    init?(of head: RequestHead, _ bytes: Span<UInt8>, hasDevices: Bool, _ attestations: ClientAttestations?) {
-        if hasDevices, head.path.count == Self.challengePath.count,
-            head.path.of(bytes).equals(Self.challengePath.span)
-        {
-            self = .challenge
-            return
+    static func meant(
+        by head: RequestHead, _ bytes: Span<UInt8>, hasDevices: Bool, _ attestations: ClientAttestations?
+    ) -> GatewayEndpoint? {
+        if hasDevices, head.path.count == challengePath.count, head.path.of(bytes).equals(challengePath.span) {
+            return .challenge
         }
         guard let attestations, attestations.isHost(head.host.of(bytes)) else { return nil }
-        let (challenges, metadata) = (Self.challengeBytes, attestations.metadataPath)
-        if head.path.of(bytes).equals(challenges.span) {
-            self = .attestationChallenge
-        } else if head.path.of(bytes).equals(metadata.span) {
-            self = .resourceMetadata
-        } else {
-            return nil
-        }
+        let (challenges, metadata) = (challengeBytes, attestations.metadataPath)
+        if head.path.of(bytes).equals(challenges.span) { return .attestationChallenge }
+        return head.path.of(bytes).equals(metadata.span) ? .resourceMetadata : nil
     }
 }

@@ -143,8 +143,8 @@ struct RequestDecision: ~Copyable {
         if let port = head.port(bytes), !gateway.admits(port: port, at: listener) {
             return .refuse(Refusal(.misdirected, "Host has a port that is not the listener's"))
         }
-        endpoint = GatewayEndpoint(
-            of: head, bytes, hasDevices: gateway.enforcement != nil, gateway.clientAttestations)
+        endpoint = GatewayEndpoint.meant(
+            by: head, bytes, hasDevices: gateway.enforcement != nil, gateway.clientAttestations)
         if let endpoint {
             guard endpoint == .challenge else { return .answer }
             guard certificate != nil else { return .refuse(Refusal(.certificateAbsent)) }

@@ -94,7 +94,10 @@ final class UpstreamRequest {
         trace.append(to: &output)
         device?.append(to: &output)
         verdict?.append(to: &output)
-        if let attested { output.appendField("Attest-Client", attested.id.span) }
+        if let attested {
+            let id = attested.id
+            output.appendField("Attest-Client", id.span)
+        }
     }
 
     /// Appends the signature fields without the proof; signatures of others are forwarded.
