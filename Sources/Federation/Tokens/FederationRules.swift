@@ -85,9 +85,9 @@ struct FederationRules {
         return words
     }
 
-    /// Returns the operator of a token.
+    /// Returns the operator of a token, which an operator has chosen in any form.
     func operatorName(_ text: String) throws(FederationFault) -> String? {
-        guard let id = try id(ofToken: text) else { return nil }
+        let id = try FederationFault.checking { () throws(CryptographyError) in try fingerprint(of: text) }
         return settings.operators.first { $0.secret == id }?.name
     }
 }

@@ -31,7 +31,8 @@ class Federating:
         self.pki, self.directory, self.gateway = pki, directory, self.enrolling.gateway
         self.holder, self.port = reserve_port()
         self.url = f"https://localhost:{self.port}"
-        self.operator = secrets.token_urlsafe(32)
+        # As docs/federation/operating.md has it made.
+        self.operator = secrets.token_hex(32)
         operators = directory / "operators"
         operators.write_text(f"# who may have services join\nuniversity {hashlib.sha256(self.operator.encode()).hexdigest()}\n")
         self.gateway.conf["federation"] = {
