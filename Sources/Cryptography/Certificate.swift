@@ -93,11 +93,13 @@ public final class Certificate {
     /// Whether an authority's key usages allow it to issue client certificates, or are absent.
     public var isGoodForClientAuthorities: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_CLIENT, 1) == 1 }
 
-    /// Whether its key usage, if present, allows signatures other than those of certificates, and no critical extension
-    /// is unknown (RFC 5280 section 4.2).
+    /// Whether it has a key usage that allows signatures other than those of certificates, and no critical extension is
+    /// unknown (RFC 5280 section 4.2).
     public var isGoodForSignatures: Bool {
-        X509_get_key_usage(pointer) & UInt32(KU_DIGITAL_SIGNATURE) != 0
-            && X509_get_extension_flags(pointer) & UInt32(EXFLAG_CRITICAL | EXFLAG_INVALID) == 0
+        let flags = X509_get_extension_flags(pointer)
+        // Without the extension all bits of the usage are set.
+        return flags & UInt32(EXFLAG_KUSAGE) != 0 && flags & UInt32(EXFLAG_CRITICAL | EXFLAG_INVALID) == 0
+            && X509_get_key_usage(pointer) & UInt32(KU_DIGITAL_SIGNATURE) != 0
     }
 
     public func pem() throws(CryptographyError) -> [UInt8] {

@@ -44,6 +44,8 @@ final class ClientAttestations {
     struct Verified {
         let digest: Digest256
         let attestation: ClientAttestation
+        /// `ClientAttestations.version` at that time.
+        let version: Int
     }
 
     /// In lower case.
@@ -52,7 +54,9 @@ final class ClientAttestations {
     private static let challengeName = Array("oauth-client-attestation-challenge".utf8)
     private static let dpopName = Array("dpop".utf8)
 
-    private let verifier: ClientAttestationVerifier
+    private var verifier: ClientAttestationVerifier
+    /// Grows with each change of the verifier.
+    private var version = 0
     private let challenges: ChallengeIssuer
     private let life: Int64
     private let shared: SharedAttestations
@@ -93,6 +97,12 @@ final class ClientAttestations {
             metadata.member("client_attestation_pop_signing_alg_values_supported", [JWSAlgorithm.es256.rawValue])
             metadata.member("dpop_signing_alg_values_supported", [JWSAlgorithm.es256.rawValue])
         }
+    }
+
+    /// Judges by the attester and the keys of a later configuration, on open connections, too.
+    func adopt(_ next: ClientAttestations) {
+        verifier = next.verifier
+        version += 1
     }
 
     /// Returns whether a field is of the attestation, so that services do not receive it.
@@ -229,14 +239,15 @@ extension ClientAttestations {
         do throws(CryptographyError) { digest = try library.sha256(of: value) } catch {
             throw Refusal(.internalError, error.description)
         }
-        if let known = client.attestation, known.digest == digest, now < known.attestation.end {
+        if let known = client.attestation, known.version == version, known.digest == digest, now < known.attestation.end
+        {
             return known.attestation
         }
         let text = Array(copying: value)
         let attestation = try Refusal.from { () throws(ClientAttestationFault) in
             try verifier.verify(text, at: now)
         }
-        client.attestation = Verified(digest: digest, attestation: attestation)
+        client.attestation = Verified(digest: digest, attestation: attestation, version: version)
         return attestation
     }
 

@@ -262,9 +262,11 @@ package final class GatewayApplication: Application {
         return deviceTokens.verify(head, bytes, client, now: WallClock.seconds)
     }
 
-    /// Judges device tokens by a later configuration. Without an issuer in that, this one's rules stay.
+    /// Judges device tokens and client attestations by a later configuration. Without an issuer in that, this one's rules
+    /// stay.
     package func judgeTokens(asIn next: GatewayApplication) {
         if let tokens = next.deviceTokens { deviceTokens?.adopt(tokens) }
+        if let attestations = next.clientAttestations { clientAttestations?.adopt(attestations) }
     }
 
     /// Whether services receive device tokens, once they are verified.

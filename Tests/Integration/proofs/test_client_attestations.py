@@ -60,6 +60,27 @@ def nothing_forwarded(gateway, served):
     return NothingForwarded(gateway, served.upstream, served.phone.identity)
 
 
+def test_a_key_that_a_reload_removes_ends_attestations_on_kept_connections(tmp_path, pki, upstream, wallet):
+    attester = ClientAttester(tmp_path / "attester")
+    gateway = Gateway(
+        tmp_path / "gateway", pki, {"service": upstream.address}, ROUTES, clients={"require": "optional"},
+        client_attestations=attester.settings(RESOURCE)).start()
+    try:
+        with Client(gateway, None) as kept:
+            attestation = attester.attestation(wallet)
+            assert kept.exchange(get("/a", *fields(attestation, wallet.pop(challenge_from(kept))))).status == 200
+            before = len(upstream.requests)
+            attester.file.write_text(ClientAttester(tmp_path / "next").file.read_text())
+            done = attestgate("reload", "--config", gateway.conf_path)
+            assert done.returncode == 0, done.stderr
+            for shown in (attestation, attester.attestation(wallet)):
+                response = kept.exchange(get("/a", *fields(shown, wallet.pop(challenge_from(kept)))))
+                assert (response.status, json.loads(response.content)["error"]) == (401, INVALID)
+        assert len(upstream.requests) == before
+    finally:
+        gateway.stop()
+
+
 def challenge_from(client):
     response = client.exchange(post(CHALLENGES, b""))
     assert response.status == 200 and response.value("cache-control") == "no-store"
