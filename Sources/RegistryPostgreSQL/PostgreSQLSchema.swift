@@ -315,6 +315,7 @@ enum PostgreSQLSchema {
             token_endpoint TEXT NOT NULL,
             description_url TEXT NOT NULL,
             info TEXT,
+            operator TEXT NOT NULL,
             -- SHA-256 of its own token.
             secret BYTEA NOT NULL UNIQUE CHECK (length(secret) = 32),
             joined_at BIGINT NOT NULL,

@@ -340,6 +340,7 @@ enum SQLiteSchema {
                     token_endpoint TEXT NOT NULL,
                     description_url TEXT NOT NULL,
                     info TEXT,
+                    operator TEXT NOT NULL,
                     -- SHA-256 of its own token.
                     secret BLOB NOT NULL UNIQUE CHECK (length(secret) = 32),
                     joined_at INTEGER NOT NULL,

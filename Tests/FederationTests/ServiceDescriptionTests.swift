@@ -53,7 +53,7 @@ struct ServiceDescriptionTests {
         func service(_ number: Int, url: String = "https://learn.example") -> FederationService {
             FederationService(
                 id: "\(number)", name: "a", url: url, tokenEndpoint: url, descriptionURL: "\(url)/services.txt",
-                info: nil,
+                info: nil, operatorName: "university",
                 secret: Fixture.fingerprint(number, kind: 20), joinedAt: 1)
         }
         var directory = ServiceDirectory()

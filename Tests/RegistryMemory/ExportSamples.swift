@@ -50,7 +50,8 @@ package enum ExportSample {
     package static let service = FederationService(
         id: "00000000-0000-4000-8000-000000000001", name: "Learning \u{1f393}", url: "https://learn.example",
         tokenEndpoint: "https://learn.example/token", descriptionURL: "https://learn.example/services.txt",
-        info: "\"quoted\"", secret: Fixture.fingerprint(1, kind: 20), joinedAt: 15, approvedAt: 16, revokedAt: 17)
+        info: "\"quoted\"", operatorName: "university", secret: Fixture.fingerprint(1, kind: 20), joinedAt: 15,
+        approvedAt: 16, revokedAt: 17)
 
     package static let federationToken = FederationToken(
         id: Fixture.fingerprint(2, kind: 22), kind: .app, parent: Fixture.fingerprint(1, kind: 22),

@@ -91,12 +91,14 @@ extension FederationHandler {
             let name = try rules.operatorName(credentials.secret)
         else { throw FederationFault(.invalidToken, "the request has no token of an operator") }
         let token = try rules.freshToken()
-        let service = try service(request.content, secret: token.id)
+        let service = try service(request.content, of: name, secret: token.id)
         let subject = FederationSubject(service: service.id, operatorName: name)
         perform(.joinService(service), request, subject, reply) { [self] answer throws(FederationFault) in
             guard case .service(let verdict) = answer else { throw .storeUnavailable }
             switch verdict {
             case .urlTaken: throw .invalidRequest("another service has this mainurl")
+            case .idTaken:
+                throw FederationFault(.unauthorizedClient, "the service_uuid is that of another operator's service")
             case .tooMany: throw .invalidRequest("the federation has as many services as it may have")
             case .unknown: throw .storeUnavailable
             case .service(let service):
@@ -111,7 +113,9 @@ extension FederationHandler {
         }
     }
 
-    private func service(_ content: [UInt8], secret: Fingerprint) throws(FederationFault) -> FederationService {
+    private func service(_ content: [UInt8], of operatorName: String, secret: Fingerprint) throws(FederationFault)
+        -> FederationService
+    {
         guard let object = try? JSONReader.object(in: content, longest: 16 << 10), object.hasOnly(Self.joinMembers)
         else { throw .invalidRequest("the content is not an object with \(Self.joinMembers.joined(separator: ", "))") }
         func text(_ name: String, _ limit: Int) throws(FederationFault) -> String {
@@ -128,11 +132,16 @@ extension FederationHandler {
             return text
         }
         let id = try text("service_uuid", 36)
+        let home = try url("mainurl")
+        // The federation's own URL is the audience of instances.
+        guard let origin = SecureURL(home)?.origin, origin != SecureURL(rules.settings.url)?.origin else {
+            throw .invalidRequest("mainurl is on the federation's own server")
+        }
         guard Self.isUUID(id) else { throw .invalidRequest("service_uuid is not a UUID in lower case") }
         return FederationService(
-            id: id, name: try text("name", 256), url: try url("mainurl"), tokenEndpoint: try url("token_endpoint"),
+            id: id, name: try text("name", 256), url: home, tokenEndpoint: try url("token_endpoint"),
             descriptionURL: try url("rsdurl"), info: object["info"] == nil ? nil : try text("info", 1024),
-            secret: secret, joinedAt: now)
+            operatorName: operatorName, secret: secret, joinedAt: now)
     }
 
     private static func isUUID(_ text: String) -> Bool {

@@ -24,6 +24,9 @@ package struct ServiceDescription: Equatable {
             throw Fault(reason: "\(error.reason)")
         }
         guard object["engineName"]?.text?.isEmpty == false else { throw Fault(reason: "engineName is missing") }
+        guard Self.staysAtHome(object, origin: origin) else {
+            throw Fault(reason: "a link leaves the service's server")
+        }
         guard let engine = Self.url(object["engineLink"]), engine.origin == origin else {
             throw Fault(reason: "engineLink is no https URL of the service's own server")
         }
@@ -44,6 +47,20 @@ package struct ServiceDescription: Equatable {
         }
         self.protocols = protocols
         self.text = text
+    }
+
+    /// Returns whether no text in an object is a URL of another server, whatever its name.
+    private static func staysAtHome(_ object: JSONObject, origin: String) -> Bool {
+        object.members.allSatisfy { staysAtHome($0.value, origin: origin) }
+    }
+
+    private static func staysAtHome(_ value: JSONValue, origin: String) -> Bool {
+        switch value {
+        case .object(let object): staysAtHome(object, origin: origin)
+        case .array(let elements): elements.allSatisfy { staysAtHome($0, origin: origin) }
+        case .text: url(value).map { $0.origin == origin } ?? true
+        default: true
+        }
     }
 
     private static func url(_ value: JSONValue?) -> SecureURL? {

@@ -159,6 +159,9 @@ extension FederationHandler {
                 throw FederationFault(.invalidClient, "client_assertion_type is not \(Self.assertionType)")
             }
             let assertion = try rules.assertions.verify(text, else: .invalidClient, now: now)
+            guard assertion.party == nil, assertion.parent == nil else {
+                throw FederationFault(.invalidClient, "the assertion of an instance has neither azp nor parent")
+            }
             try prove(request, by: .key(assertion.key), reply) { [self] () throws(FederationFault) in
                 // The key's device is compared with that of the token, and the binding is looked up.
                 perform(.show(.binding(assertion.key)), request, FederationSubject(), reply) {

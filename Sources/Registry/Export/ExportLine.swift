@@ -158,6 +158,7 @@ extension ExportLineWriter {
         text("token_endpoint", service.tokenEndpoint)
         text("description_url", service.descriptionURL)
         bytes("info", service.info.map { Array($0.utf8) })
+        text("operator", service.operatorName)
         bytes("secret", service.secret.bytes)
         integer("joined_at", service.joinedAt)
         integer("approved_at", service.approvedAt)

@@ -224,7 +224,8 @@ extension ExportLineReader {
             tokenEndpoint: try text("token_endpoint", Self.plain),
             descriptionURL: try text("description_url", Self.plain),
             info: try bytesIfThere("info") { String(validating: $0, as: UTF8.self) },
-            secret: try bytes("secret", Fingerprint.init), joinedAt: try integer("joined_at"),
+            operatorName: try text("operator", Self.plain), secret: try bytes("secret", Fingerprint.init),
+            joinedAt: try integer("joined_at"),
             approvedAt: try integerIfThere("approved_at"), revokedAt: try integerIfThere("revoked_at"))
     }
 

@@ -104,7 +104,8 @@ enum FederationRules {
             let isOwn =
                 switch revoker {
                 case .instance(let device): found.device == device
-                case .service(let url): found.audience == url
+                // The audience of an instance's token is the federation itself.
+                case .service(let url): found.audience == url && found.kind != .instance
                 case .holder(let id): found.id == id
                 }
             guard isOwn else { return StoreDecision(reply: .tokenRevocation(.foreign)) }
@@ -122,6 +123,9 @@ enum FederationRules {
         return Rule(look: look) { facts in
             if let owner = facts.serviceWithURL, owner != service.id {
                 return StoreDecision(reply: .service(.urlTaken))
+            }
+            if let known = facts.service, known.operatorName != service.operatorName {
+                return StoreDecision(reply: .service(.idTaken))
             }
             guard facts.service != nil || facts.services < FederationService.limit else {
                 return StoreDecision(reply: .service(.tooMany))

@@ -153,7 +153,7 @@ package enum SQLColumns {
         """
     static let tokenTables = "federation_token JOIN device ON device.id = federation_token.device"
     static let service = """
-        id, name, url, token_endpoint, description_url, info, secret, joined_at, approved_at, revoked_at
+        id, name, url, token_endpoint, description_url, info, operator, secret, joined_at, approved_at, revoked_at
         """
     package static let exportedTables = "\(deviceTables) \(postureTables)"
 }
@@ -267,13 +267,11 @@ extension SQLRow {
     /// Reads the columns `claimed_at` and `claims`.
     ///
     /// - Parameter first: The number of the first column.
-    /// - Returns: nil if the columns are NULL.
+    /// - Returns: nil if the columns are NULL, or hold what this version does not admit: claims of a stranger must not
+    ///   make a store unreadable.
     func signals(_ first: Int = 0) throws -> Signals? {
         guard let content = try optionalBytes(first + 1) else { return nil }
-        guard let signals = Signals(content: content, claimedAt: try integer(first)) else {
-            throw UnreadableRow(table: "signals")
-        }
-        return signals
+        return Signals(content: content, claimedAt: try integer(first))
     }
 
     /// Reads the columns `receipt`.
@@ -359,8 +357,9 @@ extension SQLRow {
     func federationService() throws -> FederationService {
         FederationService(
             id: try text(0), name: try text(1), url: try text(2), tokenEndpoint: try text(3),
-            descriptionURL: try text(4), info: try optionalText(5), secret: try fingerprint(6, "federation_service"),
-            joinedAt: try integer(7), approvedAt: try optionalInteger(8), revokedAt: try optionalInteger(9))
+            descriptionURL: try text(4), info: try optionalText(5), operatorName: try text(6),
+            secret: try fingerprint(7, "federation_service"), joinedAt: try integer(8),
+            approvedAt: try optionalInteger(9), revokedAt: try optionalInteger(10))
     }
 
     func storeState() throws -> StoreState {

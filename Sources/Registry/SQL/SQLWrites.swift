@@ -221,16 +221,17 @@ package enum SQLWrites {
                 SQLStatement(
                     """
                     INSERT INTO federation_service (\(SQLColumns.service))
-                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
                     ON CONFLICT (id) DO UPDATE SET name = excluded.name, url = excluded.url,
                         token_endpoint = excluded.token_endpoint, description_url = excluded.description_url,
-                        info = excluded.info, secret = excluded.secret, joined_at = excluded.joined_at,
+                        info = excluded.info, operator = excluded.operator, secret = excluded.secret, joined_at = excluded.joined_at,
                         approved_at = excluded.approved_at, revoked_at = excluded.revoked_at
                     """,
                     [
                         .text(service.id), .text(service.name), .text(service.url), .text(service.tokenEndpoint),
-                        .text(service.descriptionURL), .text(service.info), .bytes(service.secret.bytes),
-                        .integer(service.joinedAt), .integer(service.approvedAt), .integer(service.revokedAt),
+                        .text(service.descriptionURL), .text(service.info), .text(service.operatorName),
+                        .bytes(service.secret.bytes), .integer(service.joinedAt), .integer(service.approvedAt),
+                        .integer(service.revokedAt),
                     ])
             ]
         case .remove(let end, let limit):

@@ -223,6 +223,8 @@ public struct FederationService: Equatable, Sendable {
     /// The URL of its RSD2 document.
     public let descriptionURL: String
     public let info: String?
+    /// The operator by whose token it joined. Nobody else may replace it.
+    public let operatorName: String
     /// SHA-256 of its own token.
     public let secret: Fingerprint
     public let joinedAt: Int64
@@ -233,7 +235,7 @@ public struct FederationService: Equatable, Sendable {
 
     public init(
         id: String, name: String, url: String, tokenEndpoint: String, descriptionURL: String, info: String?,
-        secret: Fingerprint, joinedAt: Int64, approvedAt: Int64? = nil, revokedAt: Int64? = nil
+        operatorName: String, secret: Fingerprint, joinedAt: Int64, approvedAt: Int64? = nil, revokedAt: Int64? = nil
     ) {
         self.id = id
         self.name = name
@@ -241,6 +243,7 @@ public struct FederationService: Equatable, Sendable {
         self.tokenEndpoint = tokenEndpoint
         self.descriptionURL = descriptionURL
         self.info = info
+        self.operatorName = operatorName
         self.secret = secret
         self.joinedAt = joinedAt
         self.approvedAt = approvedAt
@@ -268,6 +271,8 @@ public enum ServiceVerdict: Equatable, Sendable {
     case service(FederationService)
     /// Another service has this URL.
     case urlTaken
+    /// Another operator's service has this id.
+    case idTaken
     case tooMany
     case unknown
 }

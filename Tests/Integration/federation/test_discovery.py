@@ -98,12 +98,19 @@ def test_services_join_by_an_operator_only_and_well_formed(federation, agent):
             {"service_uuid": "x"}, {"service_uuid": str(uuid.uuid4()).upper()}, {"name": ""}, {"name": "x" * 300}, {"name": 1},
             {"name": "a\nb"}, {"mainurl": "http://files.example"}, {"mainurl": "https://127.0.0.1"}, {"rsdurl": "file:///etc/passwd"},
             {"rsdurl": "https://user@files.example/"}, {"token_endpoint": "https://files.example/\r\nX: y"}, {"other": "x"},
-            {"mainurl": federation.platforms[0].url}, {"info": "x" * 2000}]:
+            {"mainurl": federation.platforms[0].url}, {"mainurl": f"{federation.url}/a"}, {"info": "x" * 2000}]:
         answer = federation.join(**members(**change))
         assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request"), change
     absent = members()
     del absent["rsdurl"]
     assert federation.join(**absent).status_code == 400
+
+
+def test_an_operator_replaces_no_service_of_another(federation, agent):
+    platform = federation.platforms[0]
+    answer = federation.join(operator=federation.other_operator, **members(service_uuid=platform.id))
+    assert (answer.status_code, answer.json()["error"]) == (400, "unauthorized_client")
+    assert federation.introspect(platform, agent.token(platform)["access_token"])["active"] is True
 
 
 def test_a_service_that_is_not_approved_is_nothing(federation, agent):
@@ -167,6 +174,7 @@ BAD_DOCUMENTS = {
     "engine without TLS": lambda platform: with_link(platform, platform.url.replace("https", "http"), "engineLink"),
     "home page elsewhere": lambda platform: with_link(platform, "https://evil.example", "homePageLink"),
     "link elsewhere": lambda platform: with_link(platform, "https://evil.example/courses"),
+    "link under another name": lambda platform: with_link(platform, "https://evil.example/notes", "notes"),
     "link with another port": lambda platform: with_link(platform, "https://localhost:1/courses"),
     "link with an authority": lambda platform: with_link(platform, "//evil.example/courses"),
     "link with a script": lambda platform: with_link(platform, "javascript:alert(1)"),

@@ -33,8 +33,11 @@ class Federating:
         self.url = f"https://localhost:{self.port}"
         # As docs/federation/operating.md has it made.
         self.operator = secrets.token_hex(32)
+        self.other_operator = secrets.token_hex(32)
         operators = directory / "operators"
-        operators.write_text(f"# who may have services join\nuniversity {hashlib.sha256(self.operator.encode()).hexdigest()}\n")
+        operators.write_text("# who may have services join\n" + "".join(
+            f"{name} {hashlib.sha256(token.encode()).hexdigest()}\n"
+            for name, token in (("university", self.operator), ("college", self.other_operator))))
         self.gateway.conf["federation"] = {
             "address": f"127.0.0.1:{self.port}", "url": self.url, "scopes": SCOPES, "operators": str(operators),
             "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},

@@ -28,11 +28,13 @@ struct FederationConformanceTests {
             try store.perform(.approveService(Self.service(1).id))
         }
 
-        static func service(_ number: Int, url: String = FederationConformanceTests.url) -> FederationService {
+        static func service(
+            _ number: Int, url: String = FederationConformanceTests.url, of operatorName: String = "university"
+        ) -> FederationService {
             FederationService(
                 id: "00000000-0000-4000-8000-00000000000\(number)", name: "Learning \u{1f393}", url: url,
                 tokenEndpoint: "\(url)/token", descriptionURL: "\(url)/services.txt", info: nil,
-                secret: Fixture.fingerprint(number, kind: 20), joinedAt: 900)
+                operatorName: operatorName, secret: Fixture.fingerprint(number, kind: 20), joinedAt: 900)
         }
 
         func grant(
@@ -172,6 +174,8 @@ struct FederationConformanceTests {
         let other = Federation.service(2, url: "https://files.example")
         #expect(try verdict(.joinService(Federation.service(3))) == .urlTaken)
         #expect(try verdict(.joinService(other)) == .service(other))
+        let stolen = Federation.service(2, url: "https://files.example", of: "another")
+        #expect(try verdict(.joinService(stolen)) == .idTaken)
         #expect(try federation.grant(2, .service, audience: other.url) == .refused(.serviceUnknown))
         #expect(try verdict(.findService(.secret(other.secret))) == .service(other))
         guard case .service(let approved) = try verdict(.approveService(other.id)) else {
