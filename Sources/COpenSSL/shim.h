@@ -66,6 +66,9 @@ static inline uint64_t ag_ssl_server_options(void) {
     return SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
            SSL_OP_PRIORITIZE_CHACHA | SSL_OP_IGNORE_UNEXPECTED_EOF;
 }
+static inline uint64_t ag_ssl_no_ticket(void) {
+    return SSL_OP_NO_TICKET;
+}
 static inline uint64_t ag_ssl_client_options(void) {
     return SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF;
 }

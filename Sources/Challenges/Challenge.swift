@@ -124,7 +124,7 @@ public struct ChallengeSecret: Sendable {
 
     /// Number sent in every challenge that selects the key for verification. It must differ between successive secrets.
     public let generation: UInt8
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Creates a secret.
     ///

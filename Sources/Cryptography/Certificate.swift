@@ -407,7 +407,13 @@ enum SignatureStrength {
 /// The identity of an authority: SHA-256 of its name and SHA-256 of its key. Both must match, so an authority that was
 /// renamed or has a new key is another authority.
 public struct AuthorityIdentity: Hashable, Sendable {
-    private let bytes: [UInt8]
+    /// SHA-256 of the name, then of the key.
+    package let octets: [UInt8]
+
+    package init?(octets: [UInt8]) {
+        guard octets.count == 64 else { return nil }
+        self.octets = octets
+    }
 
     init(_ certificate: Certificate, _ context: LibraryContext) throws(CryptographyError) {
         var name = [UInt8](repeating: 0, count: 32)
@@ -416,7 +422,7 @@ public struct AuthorityIdentity: Hashable, Sendable {
         guard X509_NAME_digest(X509_get_subject_name(certificate.pointer), context.sha256, &name, nil) == 1,
             X509_pubkey_digest(certificate.pointer, context.sha256, &key, nil) == 1
         else { throw .fromQueue(doing: "identify the authority") }
-        bytes = name + key
+        octets = name + key
     }
 }
 
@@ -434,12 +440,22 @@ public struct IssuedCertificate: Sendable {
         self.issuer = try AuthorityIdentity(issuer, context)
         serial = SerialOctets(X509_get0_serialNumber(certificate.pointer))
     }
+
+    package init(issuer: AuthorityIdentity, serialOctets: [UInt8]) {
+        self.issuer = issuer
+        serial = SerialOctets(serialOctets)
+    }
+
+    /// The magnitude of the serial number.
+    package var serialOctets: [UInt8] { serial.octets }
 }
 
 /// A serial number of any authority, even a malformed one: the octets of its magnitude. The sign is dropped, because
 /// RFC 5280 section 4.1.2.2 forbids it. A list that names 5 also revokes -5.
 struct SerialOctets: Hashable, Sendable {
-    private let octets: [UInt8]
+    let octets: [UInt8]
+
+    init(_ octets: [UInt8]) { self.octets = octets }
 
     init(_ field: UnsafePointer<ASN1_INTEGER>?) {
         octets = Array(

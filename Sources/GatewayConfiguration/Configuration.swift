@@ -17,6 +17,12 @@ public struct Configuration: Equatable, ConfigurationSection {
         .duration(.seconds(1)...(.seconds(3_600))),
         "How often conf, certificate, key, authority and revocation list files are checked for changes.")
     public var watch: Duration?
+    /// Nil if session tickets are read by this process alone, or the registry has their secret.
+    @Setting(
+        key: "session_secrets", .secretFile("a readable file"), isUsed: \.servesRequests,
+        "The file with one or two secrets of TLS session tickets, without a registry; only its owner may be able to read it."
+    )
+    public var sessionSecretsPath: String?
     /// At least one listener; no address twice.
     @Setting(
         required: ListenerConfiguration.list, isUsed: \.servesRequests,
@@ -239,6 +245,11 @@ extension Configuration {
             DeviceShare.check(upstreams, limits, in: item, reading)
         }
         DeviceRate.check(item, reading)
+        if _sessionSecretsPath.isWritten, _registry.isWritten {
+            reading.refuse(
+                _sessionSecretsPath.place, "the secrets of session tickets are in the file `registry.secret`",
+                expected: "no `session_secrets` beside a `registry`")
+        }
         if let strippedFields = _strippedFields.value {
             FieldReferences.check(
                 stripping: strippedFields, certificates: Self.certificateFields(_listeners.value ?? []), in: item,

@@ -51,8 +51,13 @@ final class CertificateEncoder {
             encoded += Self.item(try certificate.der())
         }
         guard encoded.count <= CertificateFields.limit else { return CertificateFields(leaf: leaf, chain: []) }
+        return CertificateFields(leaf: leaf, chain: shared(encoded))
+    }
+
+    /// Returns the value of a chain, in the array of the last one if they are equal.
+    func shared(_ encoded: [UInt8]) -> [UInt8] {
         if encoded != chain { chain = encoded }
-        return CertificateFields(leaf: leaf, chain: chain)
+        return chain
     }
 
     /// Returns a byte sequence of RFC 8941 section 3.3.5.

@@ -9,6 +9,8 @@ public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
+    /// The keys of encrypted tickets, of which the sessions have the secrets.
+    let tickets: TicketKeys
     /// What clients' certificates are judged by.
     public let trust: ClientTrust
     /// The names of the host. Empty in the default context, for clients that ask for no known host.
@@ -50,6 +52,7 @@ public final class ServerContext {
         self.pointer = pointer
         self.library = library
         self.sessions = sessions
+        tickets = try TicketKeys(sessions, library)
         self.names = names
         demandsCertificates = authorities != nil && !admission.isOptional
         trust = try ClientTrust(
@@ -154,14 +157,7 @@ private nonisolated func verifyClientCertificate(
     case .success((let identity, let isKnown)):
         HandshakeRecord.of(connection)?.isChainKnown = isKnown
         guard ServerContext.permitCurve(ofClientOf: connection, X509_STORE_CTX_get0_cert(store)) else { return 0 }
-        let retained = Unmanaged.passRetained(identity)
-        guard
-            SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1
-        else {
-            retained.release()
-            return 0
-        }
-        return 1
+        return ServerContext.attach(identity, to: SSL_get_session(connection)) ? 1 : 0
     case .failure(let fault):
         HandshakeRecord.of(connection)?.fault = fault
         return 0
@@ -191,7 +187,7 @@ private nonisolated func selectProtocol(
 /// Sends the OCSP response to a client that asks for it (RFC 6066 section 8), if it is fresh. Clients take a stale
 /// response for an attack, but accept none at all.
 private nonisolated func stapleResponse(_ connection: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
-    guard let staple = serverContext(of: connection)?.staple, staple.isFresh(at: Int64(time(nil))) else {
+    guard let staple = ServerContext.of(connection)?.staple, staple.isFresh(at: Int64(time(nil))) else {
         return SSL_TLSEXT_ERR_NOACK
     }
     let encoding = staple.encoding
@@ -209,12 +205,14 @@ extension ServerContext {
     private func enableResumption(
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
+        // A session of another host, or of a host with another trust, leads to a full handshake, at every gateway.
+        //
         // Each list is hashed separately: a certificate that one host presents may be one that another host trusts. The
         // names are included, because hosts that are otherwise equal may lead to different services. The rules for
         // certificates are included, so that sessions of those that are not accepted here are unknown. So is what
         // identities keep of them for services, which older sessions may lack. Whether certificates are optional is not:
         // the table checks it. Revocation lists and pins are not: they change often, and each resumption is checked
-        // against the current ones (`sessionWanted`).
+        // against the current ones (`sessionWanted`, `SessionTickets`).
         let admission = trust.admission
         let kinds: [UInt8] = [
             admission.selfSigned ? 1 : 0, trust.encoder.kept.rawValue, admission.usage == .required ? 1 : 0,
@@ -232,6 +230,7 @@ extension ServerContext {
         SSL_CTX_set_num_tickets(pointer, 1)
         SSL_CTX_sess_set_new_cb(pointer, sessionMade)
         SSL_CTX_sess_set_get_cb(pointer, sessionWanted)
+        guard SessionTickets.enable(in: pointer) else { throw .fromQueue(doing: "enable session tickets") }
     }
 
     private func digest(of certificates: [Certificate]) throws(CryptographyError) -> [UInt8] {
@@ -249,6 +248,23 @@ extension ServerContext {
     static func identity(of session: OpaquePointer?) -> ClientIdentity? {
         guard let session, let data = SSL_SESSION_get_ex_data(session, identityIndex) else { return nil }
         return Unmanaged<ClientIdentity>.fromOpaque(data).takeUnretainedValue()
+    }
+
+    /// Attaches the identity to a session that has none.
+    ///
+    /// - Returns: false if memory is exhausted.
+    static func attach(_ identity: ClientIdentity, to session: OpaquePointer?) -> Bool {
+        let retained = Unmanaged.passRetained(identity)
+        guard SSL_SESSION_set_ex_data(session, identityIndex, retained.toOpaque()) == 1 else {
+            retained.release()
+            return false
+        }
+        return true
+    }
+
+    static func of(_ connection: OpaquePointer?) -> ServerContext? {
+        SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), contextIndex)
+            .map { Unmanaged<ServerContext>.fromOpaque($0).takeUnretainedValue() }
     }
 }
 
@@ -270,17 +286,15 @@ private nonisolated func identityFreed(
     if let data { Unmanaged<ClientIdentity>.fromOpaque(data).release() }
 }
 
-private func serverContext(of connection: OpaquePointer?) -> ServerContext? {
-    SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), ServerContext.contextIndex)
-        .map { Unmanaged<ServerContext>.fromOpaque($0).takeUnretainedValue() }
-}
-
-/// Stores a session. Returns 1 to keep the reference that OpenSSL counted for us.
+/// Stores a session whose ticket is its id. Returns 1 to keep the reference that OpenSSL counted for us.
 private nonisolated func sessionMade(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
-    // Before others can find the session, since it must not change afterwards.
-    guard let session, let context = serverContext(of: connection) else { return 0 }
+    guard let connection, let session, let context = ServerContext.of(connection) else { return 0 }
+    guard !SessionTickets.isEncrypted(connection) else {
+        // The ticket has it, and the session the identity.
+        SSL_SESSION_set1_ticket_appdata(session, nil, 0)
+        return 0
+    }
     LeanSession.emptyChain(of: connection)
-    guard LeanSession.strip(session) else { return 0 }
     context.sessions.insert(session)
     return 1
 }
@@ -290,7 +304,7 @@ private nonisolated func sessionWanted(
 ) -> OpaquePointer? {
     // The table has counted the reference that OpenSSL takes over.
     copy?.pointee = 0
-    guard let context = serverContext(of: connection),
+    guard let context = ServerContext.of(connection),
         let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length))),
         let session = context.sessions.find(id, admitting: context.trust.admission)
     else { return nil }

@@ -3,12 +3,12 @@ internal import Glibc
 internal import Synchronization
 
 /// The sessions that clients may resume, in one table for all workers, because the kernel may give a client's next
-/// connection to another worker.
+/// connection to another worker; and the secrets of encrypted tickets (`SessionTickets`), which need no place in it.
 ///
 /// Bounded: each shard drops its oldest session when it is full. Sessions without an identity have places of their own:
 /// everybody can make them where certificates are optional, and they must not displace those of known clients.
 ///
-/// OpenSSL checks a session's lifetime and its session id context, which binds it to the listener and its trust. The
+/// Which sessions come here: `SessionTickets`. OpenSSL checks a session's lifetime and its session id context, which binds it to the listener and its trust. The
 /// table declines a session whose certificate is expired, revoked or no longer pinned, or whose key is barred. The full
 /// handshake then refuses it with the exact alert. A session of a client without a certificate is found only where
 /// certificates are optional.
@@ -49,14 +49,41 @@ public final class SessionTable: Sendable {
         let shard = Mutex(Shard())
     }
 
-    /// Creates an empty table.
+    /// What the sessions are of: those of one kind of listener are unknown to another kind.
+    let purpose: String
+    private let shared: Mutex<[[UInt8]]>
+    private let version = Atomic<Int>(0)
+
+    /// Creates an empty table. Its tickets can be read in this process alone, until secrets are shared.
     ///
-    /// - Parameter limit: the maximum number of sessions with an identity; a quarter of it is for those without, in
-    ///   addition. One takes about 1.5 KiB, and 6.5 KiB with TLS 1.2 (`LeanSession`).
-    public init(limit: Int) {
+    /// - Parameters:
+    ///   - limit: the maximum number of sessions with an identity; a quarter of it is for those without, in addition.
+    ///     One takes about 1.5 KiB, and 6.5 KiB with TLS 1.2 (`LeanSession`).
+    ///   - purpose: what the sessions are of. Tickets of another purpose lead to a full handshake.
+    public init(limit: Int, purpose: String = "listener") {
         shards = (0..<16).map { _ in ShardBox() }
         limitPerShard = max(1, limit / 16)
+        self.purpose = purpose
+        var random = SystemRandomNumberGenerator()
+        shared = Mutex([(0..<32).map { _ in UInt8.random(in: 0...255, using: &random) }])
     }
+
+    /// Uses these secrets for tickets from now on.
+    ///
+    /// - Parameter secrets: at least one, each of 32 unpredictable bytes. The first encrypts; all decrypt.
+    public func share(_ secrets: [[UInt8]]) {
+        precondition(!secrets.isEmpty && secrets.allSatisfy { $0.count == 32 }, "secrets of 32 bytes")
+        shared.withLock { shared in
+            guard shared != secrets else { return }
+            shared = secrets
+            version.add(1, ordering: .releasing)
+        }
+    }
+
+    var secrets: [[UInt8]] { shared.withLock { $0 } }
+
+    /// Grows with each change of the secrets.
+    var secretsVersion: Int { version.load(ordering: .acquiring) }
 
     /// The number of sessions, including expired ones that are still stored.
     public var count: Int {
@@ -122,6 +149,8 @@ private final class Session: @unchecked Sendable {
 
 /// A session id: 32 bytes from OpenSSL's random generator.
 struct SessionID: Hashable {
+    static let length = 32
+
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
     init?(_ bytes: UnsafeBufferPointer<UInt8>) {

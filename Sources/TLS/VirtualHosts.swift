@@ -196,6 +196,7 @@ extension VirtualHosts {
         let (context, name) = choose(asked)
         record.hostChosen(context, name)
         guard context.takeOver(connection) else { throw .noMemory }
+        SessionTickets.readOffer(of: connection)
         guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else {
             throw .protocolMissing(context.protocols)
         }

@@ -29,7 +29,8 @@ final class EnrolmentGeneration: ServiceGeneration {
         shared = context.shared
         rules = try EnrolmentRules(settings, identity, context.library)
         let contexts = try ServiceListening.contexts(
-            of: settings.listeners, connections: settings.server.connections, context.library)
+            of: settings.listeners, connections: settings.server.connections,
+            sharing: settings.secrets.ofSessions, context.library)
         do throws(CryptographyError) {
             enforcement = try settings.enforcement.map { settings throws(CryptographyError) in
                 try EndpointEnforcement(settings, context.registry, context.library)

@@ -183,6 +183,9 @@ public struct EnrolmentSettings: Sendable {
         /// The key of the pseudonyms of tokens' subjects, 32 bytes.
         public var subjects: [UInt8]
 
+        /// The secrets of session tickets.
+        var ofSessions: [[UInt8]] { [current, previous].compactMap { $0?.bytes } }
+
         public init(current: ChallengeSecret, previous: ChallengeSecret?, log: [UInt8], subjects: [UInt8]) {
             self.current = current
             self.previous = previous

@@ -37,13 +37,17 @@ package final class ServiceListening {
 
     /// Builds the TLS contexts of listeners.
     ///
-    /// - Parameter connections: The maximum of connections.
+    /// - Parameters:
+    ///   - connections: The maximum of connections.
+    ///   - secrets: Of session tickets, the one that encrypts first. Empty for secrets of this process.
     package static func contexts(
-        of listeners: [EnrolmentSettings.Listener], connections: Int, _ library: LibraryContext
+        of listeners: [EnrolmentSettings.Listener], connections: Int, sharing secrets: [[UInt8]] = [],
+        _ library: LibraryContext
     ) throws(EnrolmentStartError) -> [Context] {
         // Without client certificates no session is ever resumed from the table, so it is small.
         let hasDevices = listeners.contains { $0.clients != nil }
-        let sessions = SessionTable(limit: hasDevices ? connections : 16)
+        let sessions = SessionTable(limit: hasDevices ? connections : 16, purpose: "devices")
+        if !secrets.isEmpty { sessions.share(secrets) }
         var contexts: [Context] = []
         for listener in listeners {
             do throws(CryptographyError) {

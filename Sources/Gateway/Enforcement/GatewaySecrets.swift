@@ -7,8 +7,8 @@ internal import Vocabulary
 ///
 /// Each line has a word and hexadecimal digits; `#` begins a comment:
 ///
-///     challenge 2 <64 digits>      signs challenges, and verifies
-///     challenge 1 <64 digits>      optional: the previous generation, verifies only
+///     challenge 2 <64 digits>      signs challenges and verifies, encrypts session tickets and decrypts
+///     challenge 1 <64 digits>      optional: the previous generation, verifies and decrypts only
 ///     pseudonyms <64 digits>       derives pseudonyms of devices; never changes
 package struct GatewaySecrets: Sendable {
     package let current: ChallengeSecret
@@ -55,12 +55,15 @@ package struct GatewaySecrets: Sendable {
         package let line: Int?
     }
 
+    /// The secrets of session tickets: the current one, then the previous one. Their keys are derived from them.
+    package var sessionSecrets: [[UInt8]] { [current, previous].compactMap { $0?.bytes } }
+
     /// Returns the text of a new file.
     package static func fresh(_ library: LibraryContext) throws(CryptographyError) -> String {
         """
-        # Secrets of AttestGate: with them anyone can make challenges, and link devices across services.
-        # All gateways that share a registry have the same file. To change the challenge secret, put a new line with the
-        # next number above the old one; remove the old one when its challenges have expired.
+        # Secrets of AttestGate: with them anyone can make challenges, resume TLS sessions as any client, and link devices
+        # across services. All gateways that share a registry have the same file. To change the challenge secret, put a new
+        # line with the next number above the old one; remove the old one when its challenges have expired.
         challenge 1 \(Hexadecimal.encode(try library.randomBytes(length)))
         pseudonyms \(Hexadecimal.encode(try library.randomBytes(length)))
 

@@ -65,6 +65,10 @@ public struct Blueprint: Sendable {
     /// Doubtful settings that do not prevent the start.
     public private(set) var warnings: [StartupWarning] = []
 
+    /// The secrets of session tickets of a process without a registry, the one that encrypts first. Nil if no other
+    /// process has them.
+    private(set) var sessionSecrets: [[UInt8]]?
+
     public var role: Role { configuration.role }
     /// Nil without a registry: then all routes require a certificate only.
     var registry: RegistryConfiguration? { configuration.registry }
@@ -114,6 +118,9 @@ public struct Blueprint: Sendable {
                 unusualNames: route.unusualFields, targetForms: Self.targetForms(route),
                 identity: Self.identity(route), deviceToken: Self.deviceToken(route),
                 answersAsReference: route.profile == .dsr)
+        }
+        sessionSecrets = try configuration.sessionSecretsPath.map { path throws(StartupError) in
+            try SessionSecrets.read(path)
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)

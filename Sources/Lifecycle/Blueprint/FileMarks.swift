@@ -74,7 +74,7 @@ extension Configuration {
         var files = sources
         if role.servesRequests {
             files += listeners.flatMap(\.files) + upstreamFiles
-            files += [deviceTokens?.keysPath, clientAttestations?.keysPath].compactMap(\.self)
+            files += [deviceTokens?.keysPath, clientAttestations?.keysPath, sessionSecretsPath].compactMap(\.self)
         }
         if role.servesRequests, let tracing {
             files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(

@@ -62,6 +62,7 @@ final class Generations {
     /// - Parameter isHandover: Whether a running process hands over its file.
     func openRegistry(isHandover: Bool) throws(StartupError) {
         served.enforcement = try registry.open(for: served.blueprint, isHandover: isHandover)
+        served.shareSessions()
     }
 
     /// Opens the administration of the first generation, if it has one.
@@ -207,6 +208,7 @@ final class Generations {
             end(.failed(fault))
         case .finish:
             served = next
+            next.shareSessions()
             next.memory.limit = next.blueprint.configuration.limits.memory ?? ProcessMemory.share
             if let tracing = next.blueprint.tracing { next.exporter?.adopt(tracing.export) }
             onChange()

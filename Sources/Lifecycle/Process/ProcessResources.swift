@@ -26,9 +26,11 @@ enum ProcessResources {
         _ blueprint: Blueprint, memory: MemoryBudget, errors: LogWriter, _ logger: Logger
     ) throws(StartupError) -> GenerationOrder {
         let exporter = try openExporter(blueprint, logger)
-        return GenerationOrder(
+        let order = GenerationOrder(
             blueprint, sessions: SessionTable(limit: sessionLimit), limits: SharedLimits(), memory: memory,
             log: try openLog(blueprint, logger), errors: errors, exporter: exporter)
+        order.shareSessions()
+        return order
     }
 
     /// The maximum of stored TLS sessions: about 130 MB when the table is full.

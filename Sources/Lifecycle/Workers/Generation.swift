@@ -190,6 +190,13 @@ struct GenerationOrder: Sendable {
     /// Nil if there is no registry.
     var enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
 
+    /// Shares sessions with the processes that have the same secrets. Without secrets, this process shares with none.
+    func shareSessions() {
+        if let secrets = enforcement?.settings.secrets.sessionSecrets ?? blueprint.sessionSecrets {
+            sessions.share(secrets)
+        }
+    }
+
     init(
         _ blueprint: Blueprint, sessions: SessionTable, limits: SharedLimits, memory: MemoryBudget, log: LogWriter?,
         errors: LogWriter, exporter: SpanExporter?

@@ -193,12 +193,18 @@ def test_no_tickets_are_issued_in_tls_1_2(listening, phone, upstream):
     assert "TLS session ticket" not in output and re.search(r"Session-ID: [0-9A-F]{64}\n", output)
 
 
-def test_tls_1_3_tickets_only_name_sessions_kept_here(listening, phone, policy, upstream):
-    output = served(listening(policy), phone, "-tls1_3")
-    tickets = re.findall(r"TLS session ticket:\n((?: +[0-9a-f]{4} - .*\n)+)", output)
-    assert len(tickets) == 1
-    # 32 octets: too few to hold a session, let alone one that is sealed.
-    assert len(tickets[0].splitlines()) == 2
+def test_tls_1_3_tickets_show_nothing_of_the_client(listening, phone, policy, upstream):
+    gateway, seen = listening(policy), []
+    for _ in range(2):
+        output = served(gateway, phone, "-tls1_3")
+        tickets = re.findall(r"TLS session ticket:\n((?: +[0-9a-f]{4} - .*\n)+)", output)
+        assert len(tickets) == 1
+        lines = [re.match(r" +[0-9a-f]{4} - ((?:[0-9a-f]{2}[ -]){1,16})", line)[1] for line in tickets[0].splitlines()]
+        seen.append(bytes.fromhex("".join(lines).replace("-", " ")))
+    first, second = ({ticket[start:start + 16] for start in range(0, len(ticket) - 15, 16)} for ticket in seen)
+    assert len(seen[0]) == len(seen[1]) > 200
+    # The name of the key is the same. All else is encrypted, each time from another start.
+    assert first & second == {seen[0][:16]}
 
 
 def test_no_early_data_is_taken(listening, phone, policy, upstream, tmp_path):
