@@ -2,6 +2,7 @@
 
 import re
 import secrets
+import ssl
 from base64 import b64decode, b64encode
 
 import pytest
@@ -192,6 +193,15 @@ def test_the_gateway_has_no_session_of_a_ticket(start, phone):
     for _ in range(3):
         first_session(gateway, phone)
     assert scrape(gateway)("attestgate_sessions") == 0
+
+
+def test_a_session_of_tls_1_2_is_kept_and_known_in_its_process_alone(start, phone):
+    first, second = start(policy="intermediate", workers=2), start(policy="intermediate")
+    context = tls_context(first.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
+    _, session = resumes(first, phone, context, None)
+    assert scrape(first)("attestgate_sessions") == 1
+    for gateway, is_resumed in [(first, True), (second, False)]:
+        assert resumes(gateway, phone, context, session)[0] == is_resumed
 
 
 @pytest.mark.parametrize("content", ["", "00" * 31, "0g" * 32, "\n".join(["00" * 32] * 3), "00" * 32 + " x"])
