@@ -31,7 +31,7 @@ struct LoadCommand: ParsableCommand {
     var devices: Int?
     @Option(help: "Seconds to measure.")
     var duration = 10.0
-    @Option(help: "Requests in all, sent in no longer than --duration, without --warmup (mtls, attested; closed loop).")
+    @Option(help: "Requests in all, sent in no longer than --duration, without --warmup (all but idle; closed loop).")
     var requests: Int?
     @Option(help: "Seconds of load before the measurement.")
     var warmup = 1.0
@@ -120,8 +120,8 @@ struct LoadCommand: ParsableCommand {
             }
         }
         if let requests {
-            guard requests > 0, rate == nil, mode == .mtls || mode == .attested else {
-                throw ValidationError("--requests is above 0, for --mode mtls and attested, without --rate")
+            guard requests > 0, rate == nil, mode != .idle else {
+                throw ValidationError("--requests is above 0, for every --mode but idle, and without --rate")
             }
         }
         guard (clientCertificate == nil) == (clientKey == nil) else {
