@@ -18,6 +18,8 @@ from peers import Failed
 ROOT = Path(__file__).resolve().parent.parent
 # Debian has servers in /usr/sbin, which is not on the PATH of ordinary users.
 os.environ["PATH"] += os.pathsep + "/usr/sbin"
+# The packages of Debian's peers, by program.
+PEERS = {"nginx": "nginx-light", "haproxy": "haproxy"}
 # Programs and libraries from PyPI.
 ENVIRONMENT = ROOT / ".build" / "bench-venv"
 

@@ -1,4 +1,4 @@
-"""What bench/soak and bench/micro judge by: that growth is found, and noise is none."""
+"""What bench/soak, bench/micro and bench/instructions judge by: that growth is found, and noise is none."""
 
 import copy
 import random
@@ -11,6 +11,7 @@ from support import seeds
 from support.paths import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "bench"))
+import instruction_report  # noqa: E402
 import micro_report  # noqa: E402
 import soak_report  # noqa: E402
 
@@ -88,3 +89,55 @@ def test_with_another_compiler_instructions_are_not_judged_but_allocations_are()
 
 def test_a_part_that_the_reference_lacks_is_a_fault():
     assert micro_report.faults({"new": PARTS["head"]}, REFERENCE, True) != []
+
+
+HERE, ELSEWHERE = {"openssl": "OpenSSL 3"}, {"openssl": "OpenSSL 4"}
+COUNTED = {
+    "tolerance": {"instructions": 0.05}, "instructions": {"keepalive": 30_000.0, "device": 40_000.0}, "calls": {"keepalive": 5.0},
+    "peers": {"nginx": {"version": "1.22.1", "instructions": {"keepalive": 40_000.0}},
+              "haproxy": {"version": "2.6.12", "instructions": {"keepalive": 50_000.0}}},
+    "made_with": HERE}
+
+
+@pytest.mark.parametrize("value, is_good", [(31_400, True), (31_600, False)])
+def test_a_row_may_cost_as_much_more_as_the_tolerance(value, is_good):
+    lines, verdict = instruction_report.judge({"instructions": {"keepalive": value}}, COUNTED, True)
+    assert verdict == is_good
+    assert lines[0].endswith("reference 30,000.0" + ("" if is_good else ": more than 5% above"))
+
+
+def test_a_row_that_the_reference_lacks_is_a_fault():
+    assert not instruction_report.judge({"instructions": {"post": 1}}, COUNTED, True)[1]
+
+
+def test_counts_with_other_libraries_are_not_judged():
+    assert instruction_report.judge({"instructions": {"keepalive": 60_000, "post": 1}}, COUNTED, False)[1]
+
+
+def test_the_ratio_is_to_the_best_peer_of_the_row():
+    assert instruction_report.table(COUNTED).splitlines() == [
+        "| request | instructions | nginx 1.22.1 | HAProxy 2.6.12 | ratio to the best | system calls |",
+        "| -- | -: | -: | -: | -: | -: |",
+        "| `require: certificate` | 30,000 | 40,000 | 50,000 | 0.75 | 5.0 |",
+        "| `require: device` | 40,000 |  |  |  |  |"]
+
+
+def test_an_update_keeps_what_was_not_counted():
+    peers = {"nginx": {"version": "1.22.1", "instructions": {"post": 41_000.0}}}
+    new = instruction_report.updated(COUNTED, {"instructions": {"post": 32_000.0}}, peers, HERE)
+    assert new["instructions"] == {"keepalive": 30_000, "post": 32_000, "device": 40_000} and new["calls"] == {"keepalive": 5}
+    assert new["peers"]["nginx"]["instructions"] == {"keepalive": 40_000, "post": 41_000}
+    assert new["peers"]["haproxy"] == COUNTED["peers"]["haproxy"]
+
+
+def test_an_update_keeps_no_figure_of_other_libraries_or_of_another_peer():
+    new = instruction_report.updated(COUNTED, {"instructions": {"post": 32_000.0}}, {}, ELSEWHERE)
+    assert (new["instructions"], new["calls"], new["peers"]) == ({"post": 32_000}, {}, {})
+    peers = {"nginx": {"version": "1.26.3", "instructions": {"post": 41_000.0}}}
+    assert instruction_report.updated(COUNTED, {}, peers, HERE)["peers"]["nginx"] == peers["nginx"]
+
+
+def test_the_page_shows_the_reference():
+    page = instruction_report.PAGE.read_text()
+    assert page.partition(instruction_report.BEGIN)[2].partition(instruction_report.END)[0].strip() == instruction_report.table(
+        instruction_report.read())
