@@ -1,5 +1,6 @@
 """What is measured beside the attested row: attestgate with its registry in PostgreSQL, and what a user would build instead,
-nginx's `auth_request` with a verifier. Each has a row of its own, and one server for it."""
+nginx's `auth_request` with a verifier. Each has a row of its own, and one server for it. The verifiers take part in
+attested-latency too."""
 
 import contextlib
 import signal
@@ -24,8 +25,16 @@ SCRATCH = ROOT / ".build" / "bench-verifier"
 SWIFT = ROOT / "bench" / "verifiers" / "swift"
 
 
+def needed(rows):
+    """- Returns: the keys of `KINDS` whose servers take part in these rows."""
+    return [key for key, kind in KINDS.items() if kind.rows & set(rows)]
+
+
 def prepare(rows, skipping):
-    """Makes ready what these rows need. - Returns: those that can be measured; why others cannot is printed."""
+    """Builds or finds what the servers of these rows need.
+
+    - Parameter rows: keys of `KINDS`.
+    - Returns: those that can be started; why others cannot is printed."""
     ready = []
     for row in rows:
         try:
@@ -59,8 +68,8 @@ def _find_postgresql():
 
 
 def start(stack, rows, directory, certificates, ports, fleet, registry, chosen):
-    """- Returns: the server of each row. They are stopped with the stack."""
-    servers = {}
+    """- Returns: the servers of these rows. They are stopped with the stack."""
+    servers = []
     if not rows:
         return servers
     auth_request.AuthRequest.registry = registry
@@ -73,7 +82,7 @@ def start(stack, rows, directory, certificates, ports, fleet, registry, chosen):
         server.start()
         if row == "attested-postgresql":
             server.import_devices(fleet / "registrations.jsonl")
-        servers[row] = server
+        servers.append(server)
     return servers
 
 

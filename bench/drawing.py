@@ -8,7 +8,7 @@ INK, FAINT, TARGET = "#1f2933", "#d5dbe1", "#c81e1e"
 # By who it is, in every plot the same.
 COLOURS = {
     "attestgate": "#1d6fb8", "attestgate, attested": "#0b3c6f", "nginx": "#2f9e44", "haproxy": "#e8890c", "envoy": "#9c36b5",
-    "direct": "#868e96"}
+    "direct": "#868e96", "auth-request-python": "#0c8599", "auth-request-swift": "#a61e4d"}
 
 
 def colour(name, number=0):

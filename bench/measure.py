@@ -140,11 +140,11 @@ class Meter:
         return large.upload(self, server, variant, "--http2")
 
     def latency(self, server, variant):
-        """Microseconds that the 99th percentile is above that of the service alone, at half of the server's full load."""
+        """The 99th percentile in microseconds, at 70 % of the server's full load."""
         return latency.measure(self, server, variant)
 
     def attested_latency(self, server, variant):
-        """The same of attested requests, above those that nginx forwards without a proof at the same rate."""
+        """The same of attested requests."""
         return latency.measure_attested(self, server, variant)
 
     def devices_1k(self, server, variant):

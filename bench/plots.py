@@ -63,7 +63,7 @@ def latency(found):
     for (row, server, _), samples in found.results.items():
         if row not in ("latency", "attested-latency"):
             continue
-        name = server if row == "latency" else f"{server}, attested"
+        name = f"{server}, attested" if row == "attested-latency" and server == OURS else server
         for number, first in enumerate(samples[0]["loads"]):
             loads = [sample["loads"][number] for sample in samples]
             panel = curves.setdefault(first["load"], {})

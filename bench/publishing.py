@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import beside
@@ -30,6 +30,8 @@ class Found:
     registry: dict | None = None
     # A file that bench/durability has written.
     durability: Path | None = None
+    # The committed figures of bench/instructions by row, and `assertion` of bench/micro; none where they are not comparable.
+    instructions: dict = field(default_factory=dict)
 
     @property
     def durable_throughput(self):
@@ -49,7 +51,7 @@ def read(path):
     durability = data.get("durability")
     return Found(
         data["machine"], data["settings"], data["servers"], results, data["failures"], data["registry"],
-        Path(path).parent / durability if durability else None)
+        Path(path).parent / durability if durability else None, data["instructions"])
 
 
 def write(found, directory):
@@ -61,7 +63,8 @@ def write(found, directory):
         for (row, server, variant), samples in found.results.items()]
     path.write_text(json.dumps({
         "machine": found.machine, "settings": found.settings, "servers": found.servers, "rows": rows, "registry": found.registry,
-        "durability": found.durability.name if found.durability else None, "failures": found.failures}, indent=2) + "\n")
+        "durability": found.durability.name if found.durability else None, "failures": found.failures,
+        "instructions": found.instructions}, indent=2) + "\n")
     path.with_suffix(".md").write_text("# Results\n\n" + text(found) + "\n")
     for name, plot in drawn(found).items():
         path.with_name(f"{path.stem}-{name}.svg").write_text(plot)

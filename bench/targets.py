@@ -68,10 +68,10 @@ def attested(found):
 
 
 def beside_verifier(name):
-    """Requests a second, in those of a verifier behind nginx. Whether that is a row or a server is not said here."""
+    """Requests a second, in those of a verifier behind nginx, whose row has its name."""
     def measured(found):
         ours = samples(found, "attested", "attestgate")
-        theirs = next((one for (row, server, _), one in found.results.items() if name in (row, server)), None)
+        theirs = samples(found, name, name)
         if not ours or not theirs:
             return None
         return statistics.median(
@@ -82,8 +82,7 @@ def beside_verifier(name):
 def verifier_bound(name):
     """What a gateway would reach that does nothing for a request but to verify its signature."""
     def bound(found):
-        ours = samples(found, "attested", "attestgate")
-        theirs = next(one for (row, server, _), one in found.results.items() if name in (row, server))
+        ours, theirs = samples(found, "attested", "attestgate"), samples(found, name, name)
         ratio = statistics.median(
             other["value"] / mine["verification_microseconds"] for mine, other in zip(ours, theirs))
         return f"at best {ratio:.1f}, with bare verification alone"
@@ -91,9 +90,19 @@ def verifier_bound(name):
 
 
 def added_latency(found):
-    if not samples(found, "attested-latency", "attestgate") or not sync(found):
-        return None
-    return value("attested-latency")(found)
+    ours = samples(found, "attested-latency", "attestgate")
+    return statistics.median(sample["added"] for sample in ours) if ours and sync(found) else None
+
+
+def instructions(row):
+    """Not of this run: the committed figure, which CI holds."""
+    return lambda found: found.instructions.get(row)
+
+
+def attested_instructions(found):
+    """What is left of an attested request without a proxied one and the verification of an assertion."""
+    parts = [found.instructions.get(row) for row in ("attested", "keepalive", "assertion")]
+    return parts[0] - parts[1] - parts[2] if all(parts) else None
 
 
 def sync(found):
@@ -110,11 +119,18 @@ def profiled(what, share):
     return lambda found: f"by a profile {share:.2f} with {what} alone"
 
 
+VERIFIERS = ("auth-request-python", "auth-request-swift")
+
 TARGETS = [
     Target("keepalive", "CPU per proxied request, beside the better of nginx and HAProxy", 0.85,
            beside("keepalive", "nginx", "haproxy"), profiled("the kernel and OpenSSL", 0.79),
            peers=("nginx", "haproxy")),
     Target("keepalive", "the same, beside Envoy", 0.5, beside("keepalive", "envoy"), peers=("envoy",)),
+    Target("instructions", "instructions per proxied request over HTTP/1.1", 33_000, instructions("keepalive"), digits=0),
+    Target("instructions", "the same over HTTP/2, one at a time", 43_000, instructions("http2"), digits=0),
+    Target("instructions", "the same over HTTP/2, 50 at a time", 36_000, instructions("parallel-http2"), digits=0),
+    Target("instructions", "instructions per attested request beyond a proxied one and verifying its assertion", 50_000,
+           attested_instructions, digits=0),
     Target("attested", "CPU per attested request, durable, beside that and one bare verification", report.ATTESTED_TARGET, attested,
            profiled("OpenSSL, the kernel and SQLite", 1.23)),
     Target("attested", "attested requests/s, beside nginx and a verifier in Python", report.VERIFIER_TARGET,
@@ -123,16 +139,21 @@ TARGETS = [
            beside_verifier("auth-request-swift"), verifier_bound("auth-request-swift"), is_least=True, digits=1),
     Target("first-seen", "CPU per full handshake, certificate never seen, beside HAProxy", 0.95, beside("first-seen", "haproxy"),
            peers=("haproxy",)),
-    Target("handshake", "CPU per full handshake, certificate seen before, beside HAProxy", 0.75, beside("handshake", "haproxy"),
-           peers=("haproxy",)),
-    Target("resumed", "CPU per resumed handshake, beside HAProxy's tickets", 0.35,
-           beside("resumed", "haproxy", variant="tickets"), profiled("OpenSSL's handshake and the kernel", 0.42),
-           peers=(("haproxy", "tickets"),)),
+    Target("handshake", "CPU per full handshake, certificate seen before, beside the better of nginx and HAProxy", 0.55,
+           beside("handshake", "nginx", "haproxy"), peers=("nginx", "haproxy")),
+    Target("resumed", "CPU per resumed handshake, beside the better of nginx and HAProxy with tickets", 0.45,
+           beside("resumed", "nginx", "haproxy", variant="tickets"), profiled("OpenSSL's handshake and the kernel", 0.42),
+           peers=(("nginx", "tickets"), ("haproxy", "tickets"))),
     Target("idle", "memory per idle connection, beside the better of nginx and HAProxy", 0.92,
            beside("idle", "nginx", "haproxy"), peers=("nginx", "haproxy")),
+    Target("idle-h2", "memory per idle HTTP/2 connection", 24, value("idle-h2"), digits=1, unit=" KiB"),
     Target("attested-h2", "CPU per attested request over HTTP/2, beside HTTP/1.1", 1.0, versions("attested-h2", "attested")),
     Target("attested-parallel-h2", "the same, many at a time on one connection", 1.0, versions("attested-parallel-h2", "attested")),
-    Target("attested-latency", "added p99 at half load, attested, beside nginx without: at most 1 ms and two fsyncs",
+    Target("latency", "p99 at 70 % load, beside the best of nginx, HAProxy and Envoy", 1.0,
+           beside("latency", "nginx", "haproxy", "envoy"), peers=("nginx", "haproxy", "envoy")),
+    Target("attested-latency", "the same, attested, beside the better of nginx with a verifier in Python or Swift", 1.0,
+           beside("attested-latency", *VERIFIERS), peers=VERIFIERS),
+    Target("attested-latency", "added p99 at 70 % load, attested, beside nginx without: at most 1 ms and two fsyncs",
            lambda found: 1000 + 2 * sync(found), added_latency, lambda found: f"one fsync takes {sync(found):.0f} us", digits=0,
            unit=" us"),
     Target("workers", "CPU per request, two workers beside one", 1.08, value("workers")),
@@ -144,21 +165,21 @@ TESTED = ["counters after `kill -9` under load and after a loss of power: none t
 
 def table(found):
     """Every target with a figure of this run, or that it has none; nothing if the run has a figure of no target."""
-    if all(target.measured(found) is None for target in TARGETS):
+    if all(target.measured(found) is None for target in TARGETS if target.row != "instructions"):
         return ""
     lines = []
     for target in TARGETS:
         measured = target.measured(found)
         sign = "≥" if target.is_least else "≤"
         if measured is None:
-            known = "" if callable(target.limit) else f"{sign} {target.limit:g}"
+            known = "" if callable(target.limit) else f"{sign} {target.limit:,.{target.digits}f}{target.unit}"
             lines.append([target.what, known, "", "not measured in this run"])
             continue
         verdict = "reached" if target.is_reached(found) else "**not reached**"
         if not target.is_reached(found) and (bound := target.bound(found)):
             verdict += f"; {bound}"
         lines.append([
-            target.what, f"{sign} {target.limit_of(found):.{target.digits}f}{target.unit}",
-            f"{measured:.{target.digits}f}{target.unit}", verdict])
+            target.what, f"{sign} {target.limit_of(found):,.{target.digits}f}{target.unit}",
+            f"{measured:,.{target.digits}f}{target.unit}", verdict])
     lines += [[what, "", "", "tested"] for what in TESTED]
     return markup.table(["target", ">limit", ">measured", "result"], lines)

@@ -2,6 +2,7 @@
 
 import time
 
+import beside
 import report
 
 # Of a load: to start, to connect, to make certificates, and to end.
@@ -9,26 +10,22 @@ START = 0.5
 
 
 class Timetable:
-    def __init__(self, chosen, servers, beside=()):
-        """`servers`: for each its name and its variants. `beside`: servers by the one row that each is measured in."""
+    def __init__(self, chosen, servers):
+        """`servers`: for each its name, its variants, and its rows if it does not take part in all."""
         self.chosen = chosen
-        self.steps = list(self._plan(servers, dict(beside)))
+        self.steps = list(self._plan(servers))
         self.estimates = [self.seconds(row) for _, row, _, _ in self.steps]
         self.expected = sum(self.estimates)
         self.start, self.done = time.monotonic(), 0
 
-    def _plan(self, servers, beside):
+    def _plan(self, servers):
         """Every other round goes backwards, so that a drift of the machine cancels out."""
         for number in range(self.chosen.rounds):
             for row in self.chosen.only:
                 if row in report.ONCE and number > 0:
                     continue
-                if row in beside:
-                    yield number, row, beside[row], beside[row].variants[0]
-                    continue
                 for server in servers if number % 2 == 0 else servers[::-1]:
-                    rows = getattr(server, "rows", None)
-                    if row in report.ALONE and server.name != "attestgate" or rows and row not in rows:
+                    if not takes_part(server, row):
                         continue
                     variants = server.variants if row == "resumed" else server.variants[:1]
                     for variant in variants:
@@ -61,6 +58,12 @@ class Timetable:
         """Seconds, as far as the steps that are done tell: a slow machine stays slow."""
         planned, spent = sum(self.estimates[:self.done]), time.monotonic() - self.start
         return sum(self.estimates[self.done:]) * (spent / planned if planned else 1)
+
+
+def takes_part(server, row):
+    if server.rows is not None:
+        return row in server.rows
+    return row not in beside.KINDS and (row not in report.ALONE or server.name == "attestgate")
 
 
 def minutes(seconds):

@@ -109,6 +109,7 @@ class Python(AuthRequest):
     """uvicorn with uvloop and httptools, `cryptography`, sqlite3."""
 
     name = "auth-request-python"
+    rows = {"auth-request-python", "attested-latency"}
     interpreter = None
 
     def program(self):
@@ -119,6 +120,7 @@ class Swift(AuthRequest):
     """Hummingbird, swift-crypto, SQLite."""
 
     name = "auth-request-swift"
+    rows = {"auth-request-swift", "attested-latency"}
     binary = None
 
     def program(self):

@@ -12,7 +12,7 @@ class Envoy(Server):
     name = "envoy"
     # BoringSSL resumes TLS 1.3 by tickets alone.
     variants = ["tickets"]
-    rows = {"keepalive", "keepalive-h2", "parallel-h2", "handshake", "first-seen", "resumed", "idle"}
+    rows = {"keepalive", "keepalive-h2", "parallel-h2", "handshake", "first-seen", "resumed", "idle", "latency"}
     binary = None
 
     @classmethod

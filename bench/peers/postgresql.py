@@ -7,6 +7,7 @@ from .attestgate import AttestGate
 
 class InPostgreSQL(AttestGate):
     name = "attestgate-postgresql"
+    rows = {"attested-postgresql"}
     # What the integration tests start; started on the load's core, as if it were a machine of its own.
     database = None
     # The database's own cost is reported besides.

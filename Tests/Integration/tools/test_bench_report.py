@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from support.paths import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "bench"))
+import beside  # noqa: E402
 import growth  # noqa: E402
+import instruction_report  # noqa: E402
 import large  # noqa: E402
 import latency  # noqa: E402
 import plots  # noqa: E402
@@ -34,7 +36,7 @@ def loads(*p99s):
     def percentiles(p99):
         return {name: p99 / 2 for name in latency.PERCENTILES} | {"p99": p99}
     return [
-        {"value": p99 - 100, "beside": "direct", "loads": [
+        {"value": p99, "added": p99 - 100, "beside": "direct", "loads": [
             {"load": load, "rate": 1000 * load, "latency": percentiles(p99), "reference": percentiles(100), "unsent": 0}
             for load in latency.LOADS]}
         for p99 in p99s]
@@ -61,7 +63,10 @@ RESULTS = {
     ("two-loads", "attestgate", None): times(1.01, 1.0),
     ("download", "attestgate", None): times(1.5, megabytes_per_second=800, server_share=1.0, load_share=0.6),
     ("latency", "attestgate", None): loads(300, 340),
+    ("latency", "nginx", None): loads(400, 340),
+    ("latency", "envoy", None): loads(600, 680),
     ("attested-latency", "attestgate", None): loads(900, 940),
+    ("attested-latency", "auth-request-swift", None): loads(800, 800),
     ("devices-1k", "attestgate", None): times(
         60, cold=30, devices=1000, idle_kib=9000, kib_each=0.5, registry_bytes=500_000, import_seconds=0.1),
 }
@@ -88,7 +93,7 @@ def test_a_missed_target_says_so(found):
 
 
 def test_a_target_that_has_no_figure_is_not_reached_by_that(found):
-    assert "not measured in this run" in line_of(found, "Envoy")
+    assert "not measured in this run" in line_of(found, "the same, beside Envoy")
     assert "not measured in this run" in line_of(found, "durable commits")
 
 
@@ -97,11 +102,25 @@ def test_a_run_without_any_target_does_not_speak_of_targets():
 
 
 def test_resumption_is_judged_beside_tickets(found):
-    assert "| ≤ 0.35 | 0.25 | reached |" in line_of(found, "resumed")
+    assert "| ≤ 0.45 | 0.25 | reached |" in line_of(found, "resumed")
+
+
+def test_latency_is_judged_at_the_same_part_of_each_servers_full_load(found):
+    # 300 / 400 and 340 / 340: nginx is the best peer.
+    assert "| ≤ 1.00 | 0.88 | reached |" in line_of(found, "p99 at 70 % load, beside the best")
+    assert "| ≤ 1.00 | 1.15 | **not reached** |" in line_of(found, "nginx with a verifier")
+
+
+def test_instructions_are_those_that_are_committed(found):
+    assert "not measured in this run" in line_of(found, "HTTP/2, one at a time")
+    found.instructions = {"keepalive": 33_500, "http2": 42_000, "attested": 930_000, "assertion": 850_000}
+    assert "| ≤ 33,000 | 33,500 | **not reached** |" in line_of(found, "proxied request over HTTP/1.1")
+    assert "| ≤ 43,000 | 42,000 | reached |" in line_of(found, "HTTP/2, one at a time")
+    assert "| ≤ 50,000 | 46,500 | reached |" in line_of(found, "verifying its assertion")
 
 
 def test_added_latency_may_take_two_of_the_disks_syncs(found):
-    assert "| ≤ 1400 us | 820 us | reached |" in line_of(found, "added p99")
+    assert "| ≤ 1,400 us | 820 us | reached |" in line_of(found, "added p99")
     found.registry["syncs"] = [{"p50": 1.0, "p99": 2.0}]
     found.results = {**RESULTS, ("attested-latency", "attestgate", None): loads(1200, 1200)}
     assert "**not reached**; one fsync takes 1 us" in line_of(found, "added p99")
@@ -117,7 +136,7 @@ def test_durable_commits_are_judged_by_the_file_at_full_load(tmp_path, found):
 
 
 def test_every_target_belongs_to_a_measured_row():
-    assert {target.row for target in targets.TARGETS} - {"durability"} <= set(report.ROWS)
+    assert {target.row for target in targets.TARGETS} - {"durability", "instructions"} <= set(report.ROWS)
 
 
 def test_ratios_of_ratios_are_not_shown():
@@ -127,7 +146,7 @@ def test_ratios_of_ratios_are_not_shown():
 
 def test_added_latency_is_taken_within_each_round():
     shown = tables.latency({("latency", "nginx", None): loads(300, 200)})
-    assert "| nginx | 50% | 500 | 125 (+75) | 125 (+75) | 250 (+150) |" in shown
+    assert "| nginx | 70% | 700 | 125 (+75) | 125 (+75) | 250 (+150) |" in shown
 
 
 def test_a_row_whose_server_was_not_busy_says_so():
@@ -170,9 +189,9 @@ def test_nothing_leaves_its_plot(found):
 def test_a_bar_is_as_long_as_its_ratio_and_the_target_stands_where_it_is(found):
     svg = plots.ratios(found)
     bars = [float(bar.get("width")) for bar in elements(svg, "rect") if bar.get("height") == "12.0"]
-    # The longest is memory beside nginx, the shortest resumption beside HAProxy's tickets.
+    # The longest is attested latency beside nginx with a verifier, the shortest resumption beside HAProxy's tickets.
     shortest, longest = min(bars), max(bars)
-    assert longest / shortest == pytest.approx((22 / 23) / 0.25, rel=0.01)
+    assert longest / shortest == pytest.approx(1.15 / 0.25, rel=0.01)
     start = next(float(bar.get("x")) for bar in elements(svg, "rect") if bar.get("height") == "12.0")
     lines = [float(line.get("x1")) for line in elements(svg, "line") if line.get("stroke") == "#c81e1e"]
     assert lines[0] - start == pytest.approx(0.85 / 0.25 * shortest, rel=0.01)
@@ -222,19 +241,22 @@ def chosen(**others):
 
 
 # More than there are, for those that are still to come.
-SERVERS = [SimpleNamespace(name=name, variants=["one", "two"]) for name in ("attestgate", "nginx", "haproxy", "envoy")]
+SERVERS = [
+    SimpleNamespace(name=name, variants=["one", "two"], rows=None) for name in ("attestgate", "nginx", "haproxy", "envoy")]
+BESIDE = list(beside.KINDS.values())
 
 
 def test_a_run_is_planned_for_less_than_a_quarter_of_an_hour():
-    assert Timetable(chosen(), SERVERS).expected < 15 * 60
+    assert Timetable(chosen(), SERVERS + BESIDE).expected < 15 * 60
 
 
 def test_a_quick_run_is_planned_for_less_than_ninety_seconds_and_leaves_out_only_very_many_devices():
     rows = [row for row in report.ROWS if row not in ("devices-100k", "devices-1m")]
     quick = chosen(
-        rounds=1, seconds=0.3, warmup=0.1, idle_connections=100, touched=100, large_bytes=4 << 20, large_requests=8, loads=(0.5,),
+        rounds=1, seconds=0.3, warmup=0.1, idle_connections=100, touched=100, large_bytes=4 << 20, large_requests=8,
+        loads=(latency.TARGET_LOAD,),
         only=rows)
-    table = Timetable(quick, SERVERS[:3])
+    table = Timetable(quick, SERVERS[:3] + BESIDE)
     assert {row for _, row, _, _ in table.steps} == set(rows)
     assert table.expected < 90
 
@@ -244,6 +266,17 @@ def test_every_second_round_is_reversed_and_rows_measured_alone_have_no_peers():
     assert [(number, row, server.name) for number, row, server, _ in steps] == [
         (0, "keepalive", "attestgate"), (0, "keepalive", "nginx"), (0, "attested", "attestgate"), (0, "devices-1k", "attestgate"),
         (1, "keepalive", "nginx"), (1, "keepalive", "attestgate"), (1, "attested", "attestgate")]
+
+
+def test_verifiers_have_a_row_each_and_share_that_of_attested_latency():
+    steps = Timetable(chosen(rounds=1, only=["attested", *beside.KINDS, "attested-latency"]), SERVERS + BESIDE).steps
+    assert [(row, server.name) for _, row, server, _ in steps] == [
+        ("attested", "attestgate"), ("attested-postgresql", "attestgate-postgresql"),
+        ("auth-request-python", "auth-request-python"), ("auth-request-swift", "auth-request-swift"),
+        ("attested-latency", "attestgate"), ("attested-latency", "auth-request-python"),
+        ("attested-latency", "auth-request-swift")]
+    assert beside.needed(["attested-latency"]) == ["auth-request-python", "auth-request-swift"]
+    assert beside.needed(["attested"]) == []
 
 
 def test_the_remaining_time_counts_down_to_zero():
