@@ -39,7 +39,7 @@ def samples(found, row, server, variant=None):
 def beside(row, *servers, variant=None):
     """Attestgate's figure of a row, in parts of the best one's of these servers: the largest of the ratios."""
     def measured(found):
-        ours = samples(found, row, "attestgate", "cache" if variant else None)
+        ours = samples(found, row, "attestgate", variant)
         theirs = [one for server in servers if (one := samples(found, row, server, variant))]
         return max(report.ratio_of(ours, one) for one in theirs) if ours and theirs else None
     return measured

@@ -10,7 +10,7 @@ from .server import Failed, Server
 
 class AttestGate(Server):
     name = "attestgate"
-    variants = ["cache"]
+    variants = ["tickets"]
     binary = None
     # Where devices and counters are kept; None if nothing that is measured needs them.
     registry = None
@@ -84,7 +84,7 @@ decision_points:
             limits |= {"tunnels": 8000, "tunnels_per_device": 8000}
         return f"""workers: {self.worker_count}
 listeners:
-  - address: 127.0.0.1:{self.ports["cache"]}
+  - address: 127.0.0.1:{self.ports["tickets"]}
     protocols: [h2, http/1.1]
     tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
     clients: {{authorities: [{self.certificates}/gms-ca.pem]}}{edge}

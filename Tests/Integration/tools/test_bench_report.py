@@ -54,7 +54,7 @@ RESULTS = {
     ("keepalive", "haproxy", None): times(10, 12),
     ("attested", "attestgate", None): times(
         60, 61, verification_microseconds=40, proofs={"live": 0}, server_share=0.99, load_share=0.4),
-    ("resumed", "attestgate", "cache"): times(100, 100),
+    ("resumed", "attestgate", "tickets"): times(100, 100),
     ("resumed", "haproxy", "tickets"): times(400, 400),
     ("resumed", "haproxy", "cache"): times(125, 125),
     ("idle", "attestgate", None): times(22, 22),
