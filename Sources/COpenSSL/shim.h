@@ -47,6 +47,7 @@ static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_groups_list(ctx, list);
 }
 static inline long ag_ssl_set1_groups_list(SSL *ssl, const char *list) { return SSL_set1_groups_list(ssl, list); }
+static inline int ag_ssl_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
 static inline long ag_ssl_ctx_set1_sigalgs_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_sigalgs_list(ctx, list);
 }

@@ -7,6 +7,7 @@ struct HandshakeResult {
     /// The bytes of the server name: every request needs them.
     let serverName: [UInt8]?
     let duration: TimeSpan
+    let keyExchange: KeyExchange?
     /// Whether the duration was reported, with an earlier request.
     var isReported = false
     /// The end of the certificate.
@@ -21,6 +22,7 @@ struct HandshakeResult {
         identity = stream.clientIdentity
         serverName = stream.serverName?.bytes
         duration = .now - accepted
+        keyExchange = stream.keyExchange
         if identity?.kind == .selfSigned { recognitionEnd = now + Self.recognitionTime }
         identityEnd = identity?.end(from: now)
     }

@@ -377,6 +377,9 @@ extension ServerConnection {
     /// while it is in flight. Nil without a handshake.
     public var handshakeDuration: TimeSpan? { transport.isPlain ? nil : client?.duration ?? .now - accepted }
 
+    /// The group of the handshake's key exchange. Nil before the end of the handshake, and if it exchanged no keys.
+    public var keyExchange: KeyExchange? { client?.keyExchange }
+
     /// Returns the duration of the handshake, once.
     public func takeHandshakeDuration() -> TimeSpan? {
         guard client?.isReported == false else { return nil }

@@ -11,6 +11,8 @@ public final class ServerContext {
     let sessions: SessionTable
     /// The keys of encrypted tickets, of which the sessions have the secrets.
     let tickets: TicketKeys
+    /// The offered groups, in OpenSSL's notation.
+    private let groups: String
     /// What clients' certificates are judged by.
     public let trust: ClientTrust
     /// The names of the host. Empty in the default context, for clients that ask for no known host.
@@ -59,7 +61,7 @@ public final class ServerContext {
             authorities: authorities ?? [], admission: admission, keeping: kept, library: library)
         self.protocols = protocols
         self.staple = staple
-        try policy.apply(to: pointer, admission)
+        groups = try policy.apply(to: pointer, admission)
         setModes()
         try TLSPolicy.checkServerCertificate(chain)
         try use(chain, key)
@@ -336,7 +338,7 @@ extension ServerContext {
             SSL_set_session_id_context(connection, sessionBinding, UInt32(sessionBinding.count)) == 1,
             ag_ssl_set_min_proto_version(connection, ag_ssl_ctx_get_min_proto_version(pointer)) == 1,
             ag_ssl_set_max_proto_version(connection, ag_ssl_ctx_get_max_proto_version(pointer)) == 1,
-            ag_ssl_set1_groups_list(connection, TLSPolicy.groupList) == 1,
+            ag_ssl_set1_groups_list(connection, groups) == 1,
             SSL_set_num_tickets(connection, SSL_CTX_get_num_tickets(pointer)) == 1
         else { return false }
         SSL_set_verify(connection, SSL_CTX_get_verify_mode(pointer), nil)

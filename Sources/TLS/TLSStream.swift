@@ -189,6 +189,9 @@ public final class TLSStream {
         return record?.isChainKnown == true ? .knownChain : .verification
     }
 
+    /// The group of the key exchange, also of a resumed handshake. Nil if it exchanged no keys. After the handshake.
+    public var keyExchange: KeyExchange? { KeyExchange(of: pointer) }
+
     /// The verified certificate of the client, from this handshake or from the resumed one. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
 

@@ -18,7 +18,7 @@ package struct LogForm {
         case decision, status, denial, fault, wouldDeny, simulated, detail
         case device, app, upstream, server
         case requestBytes, responseBytes
-        case handshakeUs, verificationUs, commitUs, upstreamUs, durationUs
+        case handshakeUs, keyExchange, verificationUs, commitUs, upstreamUs, durationUs
         case tunnelEnd, aborted
         case blocks, lines
 

@@ -112,6 +112,19 @@ struct TopTests {
         #expect(!page.lines.contains { $0.text.contains("CN=new") })
     }
 
+    @Test("key exchanges are shown by group, those that occurred")
+    func keyExchanges() {
+        let text = ["X25519MLKEM768": 6, "P-256": 0, "X25519": 3].map {
+            "attestgate_key_exchanges_total{group=\"\($0)\"} \($1)\n"
+        }.joined()
+        let lines = TopPage(status, figures("", text), width: 200, height: nil).lines.map(\.text)
+        #expect(lines.contains("key exchanges X25519MLKEM768 3.00/s, X25519 1.50/s"))
+        #expect(
+            !TopPage(status, figures(text, text), width: 200, height: nil).lines.contains {
+                $0.text.hasPrefix("key exchanges")
+            })
+    }
+
     @Test(
         "no line or page exceeds the screen, and no control character reaches the terminal", arguments: [0, 1, 40, 200])
     func fits(width: Int) {

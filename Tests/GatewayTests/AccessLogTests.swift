@@ -53,6 +53,7 @@ struct AccessLogTests {
         entry.timings.commit = TimeSpan(nanoseconds: 3_000)
         entry.timings.upstream = TimeSpan(nanoseconds: 4_000)
         entry.timings.total = .seconds(5)
+        entry.keyExchange = .hybrid
         entry.listener = 1
         entry.host = Array("records.example".utf8)
         entry.disclosed.clientAddress = Array("192.0.2.7".utf8)
@@ -73,8 +74,9 @@ struct AccessLogTests {
                 + #""method":"POST","requested_host":"h\"","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
                 + #""decision":"forwarded","status":502,"denial":"upstream_unavailable","fault":"upstream","#
                 + #""detail":"a \"quoted\"\u000areason","device":"00000000000000ab","app":"TEAMID1234.org.example","#
-                + #""upstream":"service","server":"b:2","request_bytes":5,"response_bytes":7,"handshake_us":1,"verification_us":2,"#
-                + #""commit_us":3,"upstream_us":4,"duration_us":5000000,"aborted":true}"#)
+                + #""upstream":"service","server":"b:2","request_bytes":5,"response_bytes":7,"handshake_us":1,"#
+                + #""key_exchange":"X25519MLKEM768","verification_us":2,"commit_us":3,"upstream_us":4,"duration_us":5000000,"aborted":true}"#
+        )
     }
 
     @Test("a text line has the same members")
@@ -87,7 +89,8 @@ struct AccessLogTests {
                 + #"user_agent="a\u0009\u00ff\u007f" decision=forwarded status=502 denial=upstream_unavailable "#
                 + #"fault=upstream detail="a \"quoted\"\u000areason" device=00000000000000ab "#
                 + #"app=TEAMID1234.org.example upstream=service server=b:2 request_bytes=5 response_bytes=7 handshake_us=1 "#
-                + #"verification_us=2 commit_us=3 upstream_us=4 duration_us=5000000 aborted=true"#)
+                + #"key_exchange=X25519MLKEM768 verification_us=2 commit_us=3 upstream_us=4 duration_us=5000000 aborted=true"#
+        )
     }
 
     @Test("absent values have no member")

@@ -30,6 +30,8 @@ public struct TopFigures: Equatable, Sendable {
     /// Requests by route.
     public let routes: [String: Double]
     public let handshakes: [String: Double]
+    /// Key exchanges by group.
+    public let keyExchanges: [String: Double]
     public let connections, streams, tunnels: Double
     public let phases: [Phase]
     /// The denials that occurred, the most frequent first.
@@ -58,6 +60,7 @@ public struct TopFigures: Equatable, Sendable {
         requests = change.rates("attestgate_requests_total", by: "decision")
         routes = change.rates("attestgate_requests_total", by: "route")
         handshakes = change.rates("attestgate_handshakes_total", by: "result")
+        keyExchanges = change.rates("attestgate_key_exchanges_total", by: "group")
         connections = later.sum("attestgate_connections") ?? 0
         streams = later.sum("attestgate_http2_streams") ?? 0
         tunnels = later.sum("attestgate_tunnels") ?? 0

@@ -66,6 +66,10 @@ public struct TopPage: Sendable {
                     + "\(rate(figures.handshakes["resumed"] ?? 0))/s, refused \(rate(refused.values.reduce(0, +)))/s   "
                     + "connections \(whole(figures.connections)), streams \(whole(figures.streams)), "
                     + "WebSockets \(whole(figures.tunnels))"))
+        let groups = ["X25519MLKEM768", "X25519", "P-256", "other"].compactMap { group in
+            figures.keyExchanges[group].flatMap { $0 > 0 ? "\(group) \(rate($0))/s" : nil }
+        }
+        if !groups.isEmpty { lines.append(Line("key exchanges \(groups.joined(separator: ", "))")) }
         if let isAvailable = figures.isRegistryAvailable {
             lines.append(
                 Line(

@@ -214,7 +214,7 @@ package final class GatewayApplication: Application {
     }
 
     package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
-        metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
+        metrics.counts.handshakeEnded(recognition, connection.keyExchange, after: connection.handshakeDuration)
         metrics.counts.connectionBegan(connection.applicationProtocol)
         connection.authenticated()
         if hasAddress(connection) { shared.sources.handshakeCompleted(connection.peer.block) }

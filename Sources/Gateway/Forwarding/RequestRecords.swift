@@ -47,6 +47,7 @@ extension ForwardingExchange {
             decision: request.outcome, status: status, denial: request.refusal?.denial, detail: request.refusal?.detail,
             device: request.isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes,
             responseBytes: responseBytes, timings: request.timings, isAborted: request.isAborted)
+        if entry.timings.handshake != nil { entry.keyExchange = connection.keyExchange }
         if let observed = request.decision.observed {
             entry.wouldDeny = observed.denial
             if entry.detail == nil { entry.detail = observed.detail }

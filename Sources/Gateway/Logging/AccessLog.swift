@@ -1,6 +1,7 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
+internal import TLS
 internal import Telemetry
 internal import Vocabulary
 
@@ -68,6 +69,8 @@ package final class AccessLog {
         var requestBytes: UInt64 = 0
         var responseBytes: UInt64 = 0
         var timings = RequestTimings()
+        /// The group of the handshake's key exchange, with its duration.
+        var keyExchange: KeyExchange?
         /// The reason for the end of a tunnel.
         var tunnelEnd: TunnelEnd?
         /// Whether the client disconnected before the response was complete.

@@ -2,6 +2,7 @@ internal import Bytes
 internal import Encoding
 internal import EventLoop
 internal import HTTP
+internal import TLS
 internal import Telemetry
 
 /// The lines of one worker's access log, collected in blocks for the writer. Waking its thread costs more than a line, so
@@ -138,6 +139,7 @@ struct LogLines: ~Copyable {
             form.number(.responseBytes, entry.responseBytes, to: &line)
         }
         form.duration(.handshakeUs, entry.timings.handshake, to: &line)
+        if let group = entry.keyExchange { form.word(.keyExchange, group.name, to: &line) }
         form.duration(.verificationUs, entry.timings.verification, to: &line)
         form.duration(.commitUs, entry.timings.commit, to: &line)
         form.duration(.upstreamUs, entry.timings.upstream, to: &line)

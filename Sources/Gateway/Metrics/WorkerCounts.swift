@@ -46,6 +46,8 @@ package struct WorkerCounts: Sendable {
     /// Full handshakes of clients without a certificate.
     private(set) var anonymousHandshakes: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
+    /// Complete handshakes by the raw value of the group.
+    private(set) var keyExchanges = [UInt64](repeating: 0, count: KeyExchange.allCases.count)
     /// Handshakes in which the client disconnected.
     private(set) var abandonedHandshakes: UInt64 = 0
     /// By the raw value of the denial.
@@ -213,13 +215,16 @@ package struct WorkerCounts: Sendable {
         if hasSource { proxyHeaders.withSource += 1 } else { proxyHeaders.withoutSource += 1 }
     }
 
-    mutating func handshakeEnded(_ recognition: TLSStream.Recognition, after time: TimeSpan?) {
+    mutating func handshakeEnded(
+        _ recognition: TLSStream.Recognition, _ keyExchange: KeyExchange?, after time: TimeSpan?
+    ) {
         switch recognition {
         case .session: resumedHandshakes += 1
         case .knownChain: knownChains += 1
         case .verification: verifiedChains += 1
         case .noCertificate: anonymousHandshakes += 1
         }
+        if let keyExchange { keyExchanges[keyExchange.rawValue] += 1 }
         if let time { handshake.record(nanoseconds: time.nanoseconds) }
     }
 

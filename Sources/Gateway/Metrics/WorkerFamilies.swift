@@ -1,4 +1,5 @@
 internal import HTTP
+internal import TLS
 package import Telemetry
 internal import Upstream
 internal import Vocabulary
@@ -21,7 +22,7 @@ package struct WorkerFamilies {
     package var all: [MetricFamily] {
         [
             requests, answers, routeDurations, denials, routeDenials, appDenials, observed, wouldDeny, policyDecisions,
-            policyViolations, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations,
+            policyViolations, rateExcesses, withoutRoom, proxyHeaders, handshakes, keyExchanges, durations,
         ]
             + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
@@ -217,6 +218,18 @@ package struct WorkerFamilies {
         family.add(total(\.abandonedHandshakes), ["result": "abandoned"])
         for (code, count) in byCode(\.refusedHandshakes, of: Denial.allCases.filter(\.canEndHandshake)) {
             family.add(count, ["result": code])
+        }
+        return family
+    }
+
+    private var keyExchanges: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_key_exchanges_total",
+            "Completed TLS handshakes with clients that exchanged keys, by group.")
+        for group in KeyExchange.allCases {
+            family.add(
+                workers.reduce(0) { $0 + $1.snapshot.counts.keyExchanges[group.rawValue] },
+                ["group": String(describing: group.name)])
         }
         return family
     }

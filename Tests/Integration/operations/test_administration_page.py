@@ -17,6 +17,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from support.administration_page import TOKEN, Page, serve_page
 from support.browser import Browser
 from support.client import IncompleteResponse, get
+from support.command_line import favourite_exchange
 from support.waiting import eventually
 
 
@@ -312,6 +313,13 @@ def test_the_page_continues_after_a_reload_and_says_so(page, served):
     page.has("#configuration-facts", "failed")
     assert [line for line in page.complaints() if "422" not in line] == []
     page.forget_complaints()
+
+
+def test_key_exchanges_are_counted_by_group(page, served):
+    page.has("#connection", "Live")
+    with served.phone.connect() as client:
+        assert client.exchange(served.phone.request(path="/")).status == 200
+    page.has("#key-exchanges", f"{favourite_exchange()} ")
 
 
 def test_old_figures_are_not_shown_while_the_gateway_does_not_answer(page, served):

@@ -11,9 +11,10 @@ import pytest
 from cryptography import x509
 
 from support.client import Client, IncompleteResponse, get, tls_context
+from support.command_line import favourite_exchange
 from support.denials import assert_denied
 from support.enrolment import Enrolling
-from support.exposition import ask, promtool_objections, scrape
+from support.exposition import Difference, ask, promtool_objections, scrape
 from support.gateway import APP
 from support.http2_client import HTTP2Client
 from support.paths import REPOSITORY
@@ -21,19 +22,6 @@ from support.pki import SERVER, attestgate
 from support.ports import uncommon_port
 from support.recording_upstream import RecordingUpstream
 from support.waiting import eventually
-
-class Difference:
-    """What a scrape has more than an earlier one."""
-
-    def __init__(self, before, after):
-        self.before, self.after = before, after
-
-    def __call__(self, name, **labels):
-        try:
-            earlier = self.before(name, **labels)
-        except AssertionError:
-            earlier = 0
-        return self.after(name, **labels) - earlier
 
 
 @pytest.fixture
@@ -130,6 +118,9 @@ def test_handshakes_are_counted_by_result(counted, phone, pki):
     eventually(lambda: Difference(before, scrape(counted))(counts, result="abandoned") == 1, "the leaving to be counted")
     more = Difference(before, scrape(counted))
     assert (more(counts, result="full"), more(counts, result="resumed")) == (1, 1)
+    # A resumed handshake exchanges keys too, one that failed does not count.
+    exchanges = "attestgate_key_exchanges_total"
+    assert more(exchanges, group=favourite_exchange()) == 2 == more(exchanges)
     assert more(counts, result="certificate_required") == 1
 
 

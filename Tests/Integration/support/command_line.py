@@ -1,5 +1,6 @@
 """The clients that everybody has: curl and openssl s_client, and what they say about alerts."""
 
+import functools
 import os
 import re
 import subprocess
@@ -44,6 +45,25 @@ def s_client(gateway, *arguments, identity=None, weak=False, send=b""):
         os.close(reader)
         os.close(writer)
     return done.stdout.decode("latin-1")
+
+
+def key_exchange(output):
+    """- Returns: the group of the key exchange that s_client prints, by our names."""
+    match = re.search(r"(?:(?:Server|Peer) Temp Key: (?:ECDH, )?|Negotiated TLS1.3 group: )(\w+)", output)
+    assert match, f"s_client says nothing of keys:\n{output}"
+    return {"prime256v1": "P-256"}.get(match[1], match[1])
+
+
+@functools.cache
+def has_hybrid_exchange():
+    """Whether OpenSSL has X25519MLKEM768: the command, and so the library."""
+    done = subprocess.run(["openssl", "list", "-kem-algorithms"], capture_output=True, check=True, timeout=PATIENCE)
+    return b"X25519MLKEM768" in done.stdout
+
+
+def favourite_exchange():
+    """- Returns: the gateway's preferred group."""
+    return "X25519MLKEM768" if has_hybrid_exchange() else "X25519"
 
 
 def s_client_alert(output):

@@ -143,3 +143,17 @@ def promtool_objections(text):
         return None
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stdout + done.stderr
+
+
+class Difference:
+    """What a scrape has more than an earlier one."""
+
+    def __init__(self, before, after):
+        self.before, self.after = before, after
+
+    def __call__(self, name, **labels):
+        try:
+            earlier = self.before(name, **labels)
+        except AssertionError:
+            earlier = 0
+        return self.after(name, **labels) - earlier

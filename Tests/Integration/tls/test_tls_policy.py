@@ -6,8 +6,9 @@ import pytest
 
 from support.client import Client, get
 from support.client_hello import answer, client_hello
-from support.command_line import s_client, s_client_alert
+from support.command_line import favourite_exchange, has_hybrid_exchange, key_exchange, s_client, s_client_alert
 from support.denials import assert_connection_refused
+from support.exposition import Difference, scrape
 from support.pki import AUTHORITY, CLIENT, Authority, attestgate, openssl
 
 HANDSHAKE_FAILURE, ILLEGAL_PARAMETER, PROTOCOL_VERSION, NO_APPLICATION_PROTOCOL = 40, 47, 70, 120
@@ -133,18 +134,51 @@ def test_a_client_that_prefers_chacha20_gets_it(listening, phone, policy, upstre
         assert cipher(served(gateway, phone, "-tls1_2", "-cipher", f"{chacha}:{aes}")) == chacha
 
 
-def test_keys_are_exchanged_on_x25519_and_p256_alone(listening, pki, policy, upstream):
+def client_hellos(output):
+    """- Returns: how many were sent: two after a HelloRetryRequest. The output is that of `-msg`."""
+    return len(re.findall(r"^>>> .*ClientHello$", output, re.MULTILINE))
+
+
+@pytest.fixture
+def hybrid():
+    if not has_hybrid_exchange():
+        pytest.skip(f"{openssl('version').strip()} has no X25519MLKEM768; OpenSSL 3.5 has")
+
+
+def test_x25519mlkem768_is_chosen_by_each_client_that_supports_it(hybrid, listening, phone, policy, upstream):
+    gateway = listening(policy)
+    for groups, count in [
+        (None, 1), ("X25519MLKEM768", 1), ("*X25519MLKEM768:*X25519", 1), ("*X25519:*X25519MLKEM768", 1),
+        # It must send another key share, so that no recorded connection of it can be read later.
+        ("X25519:X25519MLKEM768", 2), ("P-256:X25519:X25519MLKEM768", 2),
+    ]:
+        before = scrape(gateway)
+        output = served(gateway, phone, "-tls1_3", "-msg", *(["-groups", groups] if groups else []))
+        assert (key_exchange(output), client_hellos(output)) == ("X25519MLKEM768", count), groups
+        more = Difference(before, scrape(gateway))
+        assert more("attestgate_key_exchanges_total", group="X25519MLKEM768") == 1 == more("attestgate_key_exchanges_total")
+
+
+def test_keys_are_exchanged_on_x25519_or_p256_without_a_second_hello(listening, pki, policy, upstream):
     # In TLS 1.2 a client takes and shows no certificate on a curve that it does not name (RFC 8422 section 5.1).
     gateway, identity = listening(policy, "RSA-2048"), pki.client("policy-rsa", kind="RSA-3072")
     others = ["P-384", "P-521", "X448"]
     for version in VERSIONS[policy]:
-        for group, said in [("X25519", "X25519"), ("P-256", "prime256v1")]:
-            assert re.search(f"Server Temp Key: .*{said}", served(gateway, identity, f"-{version}", "-groups", group))
-        for group in others + (["ffdhe2048", "ffdhe3072"] if version == "tls1_3" else []):
+        for group in ["X25519", "P-256"]:
+            before = scrape(gateway)
+            output = served(gateway, identity, f"-{version}", "-msg", "-groups", group)
+            assert (key_exchange(output), client_hellos(output)) == (group, 1)
+            more = Difference(before, scrape(gateway))
+            assert more("attestgate_key_exchanges_total", group=group) == 1 == more("attestgate_key_exchanges_total")
+            gateway.logged(key_exchange=group)
+        newer = ["ffdhe2048", "ffdhe3072"] if version == "tls1_3" else []
+        if version == "tls1_3" and has_hybrid_exchange():
+            newer += ["MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"]
+        for group in others + newer:
             assert connect(gateway, identity, f"-{version}", "-groups", group) == HANDSHAKE_FAILURE, group
         # The server's first, whatever the client's.
         output = served(gateway, identity, f"-{version}", "-groups", ":".join([*others, "P-256", "X25519"]))
-        assert "Server Temp Key: X25519" in output
+        assert key_exchange(output) == "X25519"
 
 
 def test_clients_are_asked_for_signatures_with_sha256_or_more(listening, phone, policy, upstream):
@@ -312,4 +346,5 @@ def test_a_client_with_a_p384_key_needs_no_tls_1_3(listening, pki, upstream):
     identity = pki.client("policy-p384", kind="P-384", extensions=CLIENT)
     gateway = listening("intermediate")
     for version in VERSIONS["intermediate"]:
-        assert "Server Temp Key: X25519" in served(gateway, identity, f"-{version}")
+        exchange = "X25519" if version == "tls1_2" else favourite_exchange()
+        assert key_exchange(served(gateway, identity, f"-{version}")) == exchange

@@ -43,6 +43,7 @@ export function add(text, time) {
   const sample = {
     time, requests: sum(series("attestgate_requests_total")) + connections, refused,
     denials: new Map(series("attestgate_denials_total").map(({ labels, value }) => [labels.code, value])),
+    groups: new Map(series("attestgate_key_exchanges_total").map(({ labels, value }) => [labels.group, value])),
     buckets: [...buckets].map(([bound, value]) => [bound === "+Inf" ? Infinity : Number(bound), value]).sort((a, b) => a[0] - b[0]),
     connections: sum(series("attestgate_connections")),
     store: series("attestgate_registry_available")[0]?.value,
@@ -93,13 +94,24 @@ function draw() {
   plot("throughput", steps, [["requests", "all"], ["refused", "refused"]], count)
   plot("latency", steps, [["half", "median"], ["most", "99 of 100"]], span)
   reasons(samples[0].denials, now.denials)
+  keyExchanges(samples[0].groups, now.groups)
 }
 
 const figures = pairs => fill(find("figures"), ...pairs.map(pair => element("div", {}, ...facts([pair]))))
 
+/** What increased, the most first. */
+const increases = (before, now) => [...now].map(([name, value]) => [name, value - (before.get(name) ?? 0)])
+  .filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1])
+
+function keyExchanges(before, now) {
+  const counted = increases(before, now)
+  find("key-exchanges").hidden = counted.length === 0
+  find("key-exchanges").textContent =
+    `TLS key exchanges in these minutes: ${counted.map(([name, value]) => `${name} ${count(value)}`).join(", ")}.`
+}
+
 function reasons(before, now) {
-  const counted = [...now].map(([name, value]) => [name, value - (before.get(name) ?? 0)]).filter(([, value]) => value > 0)
-    .sort((a, b) => b[1] - a[1]).slice(0, 8)
+  const counted = increases(before, now).slice(0, 8)
   fill(find("reasons").tBodies[0], ...counted.map(([name, value]) => element("tr", {},
     element("td", {}, name), element("td", { class: "number" }, count(value)))))
   find("reasons").hidden = counted.length === 0
