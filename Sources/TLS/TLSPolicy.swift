@@ -72,7 +72,7 @@ public struct TLSPolicy: Equatable, Sendable {
     ///   - clients: the rules for clients, whose keys determine their signature algorithms.
     /// - Returns: the groups in OpenSSL's notation.
     func apply(to context: OpaquePointer, _ clients: ClientAdmission) throws(CryptographyError) -> String {
-        // No tickets: sessions are kept here, so that they can be dropped. No renegotiation, no compression. An end
+        // No tickets, unless `SessionTickets` permits one to a connection. No renegotiation, no compression. An end
         // without close_notify is an ordinary end, since HTTP's framing reveals a truncated request. The order of
         // ciphers is the server's, except for a client that prefers ChaCha20, since it lacks fast AES.
         SSL_CTX_set_options(context, ag_ssl_server_options())
