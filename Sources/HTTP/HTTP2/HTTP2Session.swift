@@ -20,7 +20,7 @@ public import EventLoop
     var drained: [Int] = []
     var touched: [Int] = []
     /// The streams to be reset once their responses are sent.
-    private var dismissed: [UnfinishedRequest] = []
+    private var dismissed: [DismissedStream] = []
     /// The indices of streams whose heads, in the bytes that are being received, wait for the end of the stream.
     var held: [Int] = []
 
@@ -393,15 +393,22 @@ extension HTTP2Session {
     }
 
     /// Lists a stream that is to be reset once its response is sent.
-    func dismiss(_ stream: HTTP2Stream) {
-        dismissed.append(UnfinishedRequest(slot: stream.slot, id: stream.id))
+    ///
+    /// - Parameter isMalformed: whether its request is malformed. Otherwise the client has not ended it.
+    func dismiss(_ stream: HTTP2Stream, isMalformed: Bool) {
+        dismissed.append(DismissedStream(slot: stream.slot, id: stream.id, isMalformed: isMalformed))
     }
 
     /// Resets the streams that `dismiss` has listed, once their responses are sent. libcurl 7.88 loses a response
-    /// that arrives in one TLS record with the reset before all of the request was sent. If the client has ended the
-    /// request by then, no reset is necessary.
+    /// that arrives in one TLS record with the reset before all of the request was sent. If the client has ended a
+    /// well-formed request by then, no reset is necessary.
     private func submitDismissals() {
         for dismissal in dismissed {
+            guard !dismissal.isMalformed else {
+                // Also if END_STREAM of both sides has closed the stream (RFC 9113 section 8.1.1).
+                submitReset(.protocolError, on: dismissal.id)
+                continue
+            }
             let stream = streams[dismissal.slot]
             guard stream.id == dismissal.id, !stream.hasClientEnded else { continue }
             submitReset(.noError, on: stream.id)
@@ -417,9 +424,10 @@ enum HeadSubmission {
     case failed
 }
 
-/// A stream whose response is complete and whose request is not.
-private struct UnfinishedRequest {
+/// A stream whose response is complete, and whose request is incomplete or malformed.
+private struct DismissedStream {
     var slot: Int
     /// The stream identifier. The object may serve another stream by then.
     var id: Int32
+    var isMalformed: Bool
 }

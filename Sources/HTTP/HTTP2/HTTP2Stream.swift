@@ -41,10 +41,11 @@ open class HTTP2Stream {
         case complete
         /// Everything was delivered.
         case delivered
-        /// Nothing of it has a use any more: it is malformed, disregarded, or the stream was reset.
+        /// Nothing of it has a use any more: it is refused, disregarded, or the stream was reset.
         ///
         /// - isEnded: whether the client has ended the stream.
-        case dropped(isEnded: Bool, isFaulted: Bool)
+        /// - isMalformed: whether the stream is reset behind the response (RFC 9113 section 8.1.1).
+        case dropped(isEnded: Bool, isMalformed: Bool)
     }
 
     private struct Content {
@@ -352,8 +353,8 @@ extension HTTP2Stream {
                 return fail(.contentLengthDisagrees, isEnded: true, in: session)
             }
             request = .complete
-        case .dropped(_, let isFaulted):
-            request = .dropped(isEnded: true, isFaulted: isFaulted)
+        case .dropped(_, let isMalformed):
+            request = .dropped(isEnded: true, isMalformed: isMalformed)
             return
         case .head, .complete, .delivered: return
         }
@@ -441,9 +442,9 @@ extension HTTP2Stream {
 
     // MARK: - The end
 
-    /// Handles a malformed request (RFC 9113 section 8.1.1).
+    /// Handles a request that is malformed (RFC 9113 section 8.1.1), or refused for its fields or size.
     private func fail(_ fault: MessageFault, isEnded: Bool, in session: HTTP2Session) {
-        request = .dropped(isEnded: isEnded, isFaulted: true)
+        request = .dropped(isEnded: isEnded, isMalformed: fault.kind == .malformed)
         dropWaiting(in: session)
         session.countProvokedReset()
         if session.fault == nil { requestFaulted(fault) }
@@ -452,7 +453,7 @@ extension HTTP2Stream {
     /// Drops what remains of the request.
     private func drop(in session: HTTP2Session) {
         if case .dropped = request { return }
-        request = .dropped(isEnded: hasClientEnded, isFaulted: false)
+        request = .dropped(isEnded: hasClientEnded, isMalformed: false)
         dropWaiting(in: session)
     }
 
@@ -510,18 +511,20 @@ extension HTTP2Stream {
     }
 
     /// Handles a sent END_STREAM. The rest of a request that is still being sent has no use (RFC 9113 section 8.1),
-    /// except in a tunnel.
+    /// except in a tunnel. A malformed request is reset even if it has ended.
     final func responseEnded(in session: HTTP2Session) {
         guard isOpen else { return }
         response = .begun(.ended)
         switch request {
+        case .dropped(_, isMalformed: true):
+            response = .closed
+            session.dismiss(self, isMalformed: true)
         case .complete, .delivered, .dropped(isEnded: true, _): break
         case .content(let content) where content.tunnel == .open: break
-        case .dropped(_, isFaulted: true): reset(.protocolError)
         case .head, .held, .content, .dropped:
             response = .closed
             drop(in: session)
-            session.dismiss(self)
+            session.dismiss(self, isMalformed: false)
         }
     }
 }

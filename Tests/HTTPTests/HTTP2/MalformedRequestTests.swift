@@ -161,4 +161,38 @@ struct MalformedRequestTests {
         #expect(peer.record.content.isEmpty)
         #expect(peer.fault == nil)
     }
+
+    @Test("a malformed request that has ended is reset too, in a write behind its response")
+    func answerOfEnded() {
+        let peer = HTTP2Peer()
+        peer.record.onFault = { $0.answer(400, "no") }
+        peer.record.onEnd = { $0.answer(200) }
+        peer.send(.headers(1, Self.line + [("X", "y")]))
+        #expect(peer.oneWrite() == [.headers, .data])
+        #expect(peer.session.hasOutput)
+        // The object serves the next request by then.
+        peer.send(.get(3))
+        #expect(peer.record.streams.count == 1)
+        let frames = peer.frames()
+        #expect(frames.filter { $0.kind == .reset }.map { [$0.stream, $0.number()] } == [[1, 1]])
+        #expect(frames.contains { $0.stream == 3 && $0.endsStream })
+        #expect(
+            peer.record.events == [
+                "1 fault fieldNameUpperCase", "1 ended", "3 GET health.example / none", "3 end", "3 ended",
+            ])
+        #expect(!peer.session.hasOutput)
+        #expect(peer.fault == nil)
+    }
+
+    @Test("a request that is refused for a field or its size is not reset as malformed", arguments: [true, false])
+    func refusals(end: Bool) {
+        let many = (0..<101).map { ("x-\($0)", "a") }
+        for refused in [[("range", "a"), ("range", "a")], many] {
+            let peer = HTTP2Peer()
+            peer.record.onFault = { $0.answer(431) }
+            peer.send(.headers(1, Self.line + refused, end: end))
+            let codes = peer.frames().filter { $0.kind == .reset }.map { $0.number() }
+            #expect(codes == (end ? [] : [HTTP2ErrorCode.noError.rawValue]))
+        }
+    }
 }

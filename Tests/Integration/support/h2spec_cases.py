@@ -29,9 +29,7 @@ class StreamFault:
 
 @dataclass(frozen=True)
 class Malformed:
-    """400, then RST_STREAM if the client has not ended the stream; the others go on (section 8.1.1)."""
-
-    is_reset: bool = False
+    """400, then RST_STREAM with PROTOCOL_ERROR; the others go on (section 8.1.1)."""
 
 
 @dataclass(frozen=True)
@@ -316,17 +314,17 @@ STREAM_CASES = [
 ]
 
 
-def malformed(name, title, *fields, is_reset=False, sends=None, **options):
-    return Case(name, title, sends or (headers(fields=block(*fields, **options)),), PROTOCOL_OF_STREAM, Malformed(is_reset))
+def malformed(name, title, *fields, sends=None, **options):
+    return Case(name, title, sends or (headers(fields=block(*fields, **options)),), PROTOCOL_OF_STREAM, Malformed())
 
 
 MESSAGES = [
-    malformed("http2 8.1/1", "a second HEADERS without the end of the stream", is_reset=True, sends=(
+    malformed("http2 8.1/1", "a second HEADERS without the end of the stream", sends=(
         post(), data(end=False), headers(fields=literal(b"x-test", b"ok"), end=False))),
     malformed("http2 8.1.2/1", "a name in upper case", (b"X-TEST", b"ok")),
     malformed("http2 8.1.2.1/1", "a pseudo-header field that nobody knows", (b":test", b"ok")),
     malformed("http2 8.1.2.1/2", "a pseudo-header field of responses", (b":status", b"200")),
-    malformed("http2 8.1.2.1/3", "a pseudo-header field in trailers", is_reset=True, sends=(
+    malformed("http2 8.1.2.1/3", "a pseudo-header field in trailers", sends=(
         post(), data(end=False), headers(fields=literal(b":method", b"POST"), end=False))),
     malformed("http2 8.1.2.1/4", "a pseudo-header field behind another", leading=[(b"x-test", b"ok")]),
     malformed("http2 8.1.2.2/1", "Connection", (b"connection", b"keep-alive")),
