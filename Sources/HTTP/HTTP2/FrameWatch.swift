@@ -38,9 +38,8 @@ struct FrameWatch {
     /// Whether CONTINUATION must follow.
     private var isBlockOpen = false
 
-    /// The highest stream that the client has opened, and a set of those below: bit n is stream highest - 2(n + 1).
-    private var highestStream: UInt32 = 0
-    private var openedBelow: UInt64 = 0
+    /// The client's half of its streams, in the server role.
+    private var streams = ClientStreams()
     /// The number of trailer sections still expected: one of each stream.
     private var trailers = 0
     /// The number of blocks of fields still expected for all requests, in the client role.
@@ -129,10 +128,18 @@ struct FrameWatch {
             // 8.4).
             if type == FrameType.pushPromise { return .violation(.protocolError) }
         }
+        let flags = UInt8(truncatingIfNeeded: header)
+        switch type {
+        case FrameType.data, FrameType.headers:
+            if let code = streams.frameCame(on: number, isEnded: flags & Self.endStream != 0) {
+                return .violation(code)
+            }
         // RFC 9113 section 6.3; nghttp2 does not check obsolete frames.
-        if type == FrameType.priority, number == 0 { return .violation(.protocolError) }
-        if type == FrameType.headers, isUnexpected(number) { return .violation(.protocolError) }
-        return count(type, UInt8(truncatingIfNeeded: header), length, number, now).map { .excess($0) }
+        case FrameType.priority where number == 0: return .violation(.protocolError)
+        case FrameType.reset: streams.cancel(number)
+        default: break
+        }
+        return count(type, flags, length, number, now).map { .excess($0) }
     }
 
     private mutating func count(
@@ -160,10 +167,8 @@ struct FrameWatch {
         continuations = 0
         blockLength = length
         guard length <= limits.headerBlock else { return .headerBlock }
-        if stream > highestStream {
-            let distance = (stream - highestStream + 1) / 2
-            openedBelow = openedBelow << distance | 1 << (distance - 1)
-            highestStream = stream
+        if stream > streams.highest {
+            streams.open(stream, isEnded: flags & Self.endStream != 0)
             trailers = min(trailers + 1, limits.concurrentStreams)
             lateDataCredit = min(lateDataCredit + Self.lateDataPerRequest, Self.creditLimit)
             return nil
@@ -173,14 +178,6 @@ struct FrameWatch {
             return nil
         }
         return countEmptyFrame(now: now)
-    }
-
-    /// Returns whether the stream was skipped when a higher one was opened (RFC 9113 section 5.1.1). nghttp2 cannot
-    /// distinguish it from an ended stream, whose frames are ignored.
-    private func isUnexpected(_ stream: UInt32) -> Bool {
-        guard stream < highestStream, (highestStream - stream).isMultiple(of: 2) else { return false }
-        let place = (highestStream - stream) / 2 - 1
-        return place < UInt64.bitWidth && openedBelow >> place & 1 == 0
     }
 
     /// Checks a CONTINUATION frame. CVE-2024-28182 is a block without an end.
@@ -220,6 +217,9 @@ struct FrameWatch {
         }
         return nil
     }
+
+    /// Returns the streams with frames behind the client's own reset, each once, and forgets these frames.
+    mutating func takeLateStreams() -> [UInt32] { streams.takeLate() }
 
     /// Checks a head or trailers, or fields for a stream that is gone, in the client role.
     private mutating func beginAnswer(_ length: Int, _ now: Instant) -> HTTP2Excess? {

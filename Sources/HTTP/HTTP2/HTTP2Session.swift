@@ -61,6 +61,7 @@ public import EventLoop
         self.now = now
         read(bytes)
         checkData()
+        for stream in watch.takeLateStreams() { submitReset(.streamClosed, on: Int32(stream)) }
         boundHeld()
         boundOutput(limits.outboundFrames)
         if let fault { throw fault }

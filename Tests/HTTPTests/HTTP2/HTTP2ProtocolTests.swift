@@ -145,6 +145,47 @@ struct HTTP2ProtocolTests {
         #expect(peer.fault == nil)
     }
 
+    @Test("a frame behind the client's END_STREAM ends the connection when the stream is closed", arguments: [1, 64])
+    func framesBehindTheEnd(streams: UInt32) {
+        for frame in [Frame.data(1, "x"), .data(1), .get(1), .headers(1, [("x", "y")])] {
+            let peer = HTTP2Peer()
+            peer.record.onEnd = { $0.answer(200) }
+            for number in 0..<streams {
+                peer.send(.get(2 * number + 1))
+                _ = peer.frames()
+            }
+            #expect(peer.session.openStreams == 0)
+            peer.send(frame)
+            #expect(peer.fault == .violation(.streamClosed))
+            #expect(peer.frames().last.map { $0.kind == .goAway && $0.number(at: 4) == 5 } == true)
+        }
+    }
+
+    @Test("frames behind the client's RST_STREAM are answered with STREAM_CLOSED, once for each read")
+    func framesBehindTheReset() {
+        let peer = HTTP2Peer()
+        peer.send(.post(1), .reset(1), .get(3), .reset(3))
+        #expect(peer.frames().isEmpty)
+        for _ in 0..<2 {
+            peer.send(.data(1, "x"), .data(3), .headers(3, [("x", "y")]), .data(1, "x", end: true), .data(1, "x"))
+            #expect(
+                peer.frames().map { [UInt32($0.kind.rawValue), $0.stream, $0.number()] } == [[3, 1, 5], [3, 3, 5]])
+        }
+        #expect(peer.fault == nil)
+    }
+
+    @Test("frames that were in flight when we ended the stream are dropped")
+    func framesInFlight() {
+        let peer = HTTP2Peer()
+        peer.record.onHead = { if $0.number == 1 { $0.answer(413) } else { $0.reset(.cancel) } }
+        peer.send(.post(1), .post(3))
+        _ = peer.frames()
+        peer.send(.data(1, "x"), .headers(1, [("x", "y")]), .data(3, "x"), .data(3, end: true), .get(5))
+        #expect(peer.frames().map(\.kind) == [.reset])
+        #expect(peer.record.events.contains("5 GET health.example / none"))
+        #expect(peer.fault == nil)
+    }
+
     static let tolerated: [Case] = [
         Case("an undefined flag", .noError, Frame(kind: .ping, flags: 0x16, payload: Array("12345678".utf8))),
         Case("a frame of unknown type", .noError, Frame(kind: .unknown, flags: 0xff, stream: 3, payload: [1, 2])),

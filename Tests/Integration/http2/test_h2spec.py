@@ -154,8 +154,6 @@ REASONS = {
         "http2 8.1/1", "http2 8.1.2/1", "http2 8.1.2.1/1", "http2 8.1.2.1/2", "http2 8.1.2.1/3", "http2 8.1.2.1/4",
         "http2 8.1.2.2/1", "http2 8.1.2.2/2", "http2 8.1.2.3/1", "http2 8.1.2.3/2", "http2 8.1.2.3/3", "http2 8.1.2.3/4",
         "http2 8.1.2.3/5", "http2 8.1.2.3/6", "http2 8.1.2.3/7", "http2 8.1.2.6/1", "http2 8.1.2.6/2"],
-    "section 5.1 leaves frames on a closed stream open (MAY): a server that has just reset it cannot tell what was in transit":
-        ["http2 5.1/8", "http2 5.1/9", "http2 5.1/11", "http2 5.1/12"],
     "section 5.4.1 lets a stream error be a connection error: after a framing fault the next frame is not trusted":
         ["http2 4.2/2", "http2 6.3/2"],
     "section 5.4.1, the same: no client sends behind its own end by mistake":

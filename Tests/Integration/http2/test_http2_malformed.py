@@ -8,7 +8,8 @@ from support.client import get
 from support.command_line import curl
 from support.http2_client import HTTP2Client
 from support.http2_frames import (
-    Codes, DATA, GOAWAY, HEADERS, RST_STREAM, RawClient, block, data, headers, literal, post)
+    Codes, DATA, GOAWAY, HEADERS, RST_STREAM, RawClient, block, data, headers, literal, post, reset)
+from support.recording_upstream import OK
 
 
 @pytest.fixture
@@ -103,3 +104,35 @@ def test_a_client_library_serves_its_other_requests_after_a_malformed_one(gatewa
             assert http2.get("//").status == 400
             assert http2.exchange(get("/after")).status == 200
         assert not http2.going_away
+
+
+# Frames on streams that have ended.
+
+def test_frames_behind_the_clients_own_reset_are_answered_once_with_stream_closed(client, upstream):
+    late = [data(end=False), data(end=False), headers(fields=literal(b"x-test", b"ok")), data()]
+    client.send(headers(end=False) + reset() + b"".join(late))
+    client.wait(lambda each: each.kind == RST_STREAM)
+    client.ping()
+    assert [(each.kind, each.code()) for each in client.of(1)] == [(RST_STREAM, Codes.STREAM_CLOSED)]
+    assert_others_go_on(client, upstream)
+
+
+@pytest.mark.parametrize("frame", [data(), headers()], ids=["DATA", "HEADERS"])
+def test_a_frame_in_flight_when_the_gateway_ends_a_request_is_dropped(client, upstream, frame):
+    """It may have been sent before the early answer or the reset arrived (RFC 9113 section 5.1)."""
+    client.send(headers(fields=block((b"X", b"ok"), method=b"POST"), end=False))
+    client.wait(lambda each: each.kind == RST_STREAM)
+    client.send(frame)
+    client.ping()
+    assert len(client.of(1, RST_STREAM)) == 1
+    assert_others_go_on(client, upstream)
+
+
+@pytest.mark.parametrize("frame", [data(), headers()], ids=["DATA", "HEADERS"])
+def test_a_frame_behind_the_clients_own_end_ends_the_connection(client, upstream, frame):
+    upstream.answer = OK
+    client.send(headers())
+    client.wait(lambda each: each.stream == 1 and each.ends_stream())
+    client.send(frame)
+    client.wait_for_end()
+    assert [each.code() for each in client.frames if each.kind == GOAWAY] == [Codes.STREAM_CLOSED]
