@@ -1,10 +1,16 @@
 """Every case of h2spec, over mTLS: the answer is the one demanded, or another one for a reason that stands here."""
 
+import asyncio
 import json
+import re
+import shutil
+import socket
+import ssl
 from types import SimpleNamespace
 
 import pytest
 
+from support.client import tls_context
 from support.enrolment import Enrolling
 from support.h2spec_cases import (
     ACKNOWLEDGED, CASES, CONTENT, Closes, ConnectionFault, GoesOn, Malformed, PORTION, Portions, RESPONSE_ENDED,
@@ -180,3 +186,42 @@ def test_there_is_every_section_of_h2spec_with_as_many_cases_as_it_has():
              for suite in ("generic", "http2", "hpack")}
     assert set(counts) == set(SOURCES)
     assert sizes == {"generic": 44, "http2": 95, "hpack": 8}
+
+
+# The program itself, where it is installed. It presents no certificate, so a forwarder does.
+
+@pytest.mark.skipif(not shutil.which("h2spec"), reason="h2spec is not installed")
+def test_h2spec_itself_finds_fault_with_self_dependent_priorities_alone(start_gateway, service, pki, phone):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        gateway = start_gateway({"service": service.address}, ports=[port])
+        output = asyncio.run(run_h2spec(listener, port, gateway, pki, phone))
+    assert set(re.findall(r"× \d+: (.*)", output)) == {"Sends PRIORITY frame that depend on itself"}, output
+    assert "146 tests, 145 passed, 0 skipped, 1 failed" in output
+
+
+async def run_h2spec(listener, port, gateway, pki, phone):
+    """- Returns: what it printed."""
+    near, far = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls_context(pki, phone)
+    near.load_cert_chain(pki.server_certificate, pki.server_key)
+    for context in [near, far]:
+        context.set_alpn_protocols(["h2"])
+
+    async def copy(reader, writer):
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def forward(reader, writer):
+        there = await asyncio.open_connection("127.0.0.1", gateway.port, ssl=far, server_hostname="localhost")
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    async with await asyncio.start_server(forward, sock=listener, ssl=near):
+        process = await asyncio.create_subprocess_exec(
+            "h2spec", "--tls", "--insecure", "--host", "localhost", "--port", str(port), stdout=asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode()

@@ -40,7 +40,7 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, proxy_protocol, forwarded_certificate, protocols, policy, clients, apps as in the conf file; `registry` adds to that
+        `settings`: workers, limits, timeouts, proxy_protocol, forwarded_certificate, ports, protocols, policy, clients, apps as in the conf file; `registry` adds to that
         section, which is there when a route asks for devices.
         """
         self.directory = Path(directory)
@@ -79,7 +79,7 @@ class Gateway:
             "workers": settings.pop("workers", 1),
             "listeners": [{
                 "address": f"127.0.0.1:{self.port}",
-                **{name: settings.pop(name) for name in ["proxy_protocol", "forwarded_certificate"]
+                **{name: settings.pop(name) for name in ["proxy_protocol", "forwarded_certificate", "ports"]
                    if name in settings},
                 "protocols": settings.pop("protocols", ["h2", "http/1.1"]),
                 "tls": {
