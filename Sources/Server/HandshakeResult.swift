@@ -4,6 +4,8 @@ internal import TLS
 /// What a complete handshake has shown of the client.
 struct HandshakeResult {
     let identity: ClientIdentity?
+    /// `ServerConnection.clientKey`: every stream needs it.
+    let key: Int
     /// The bytes of the server name: every request needs them.
     let serverName: [UInt8]?
     let duration: TimeSpan
@@ -18,8 +20,9 @@ struct HandshakeResult {
     /// The time for a client with a self-signed certificate to be recognized.
     private static let recognitionTime = TimeSpan.seconds(5)
 
-    init(_ stream: TLSStream, since accepted: Instant, now: Instant) {
+    init(_ stream: TLSStream, from peer: SocketAddress, since accepted: Instant, now: Instant) {
         identity = stream.clientIdentity
+        key = identity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } ?? peer.block.hashValue
         serverName = stream.serverName?.bytes
         duration = .now - accepted
         keyExchange = stream.keyExchange

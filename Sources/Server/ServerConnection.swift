@@ -341,11 +341,7 @@ extension ServerConnection {
 
     /// The key of the client's certificate, or without a certificate its address, for counting alone: each process
     /// seeds Swift's hashing differently. Nil before the end of the handshake, and without TLS.
-    public var clientKey: Int? {
-        guard let client else { return nil }
-        guard let identity = client.identity else { return peer.block.hashValue }
-        return identity.keyID?.hashValue ?? identity.thumbprint.hashValue
-    }
+    public var clientKey: Int? { client?.key }
 
     /// The holder of the connection: the client's key. It is the address while the key is unknown, if there is none,
     /// or if it is self-signed and not yet recognized.
@@ -404,7 +400,7 @@ extension ServerConnection {
         guard case .tls(let stream) = transport else { return true }
         switch stream.handshake() {
         case .done:
-            client = HandshakeResult(stream, since: accepted, now: loop.now)
+            client = HandshakeResult(stream, from: peer, since: accepted, now: loop.now)
             guard identity != nil || !demandsIdentity else {
                 // Cannot happen where certificates are required. If it did, the client must not pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
