@@ -20,6 +20,8 @@ public final class Acceptor {
     private var drained: (() -> Void)?
     /// Connections to advance at the end of the loop's turn, and whether the loop was asked to call back then.
     private var scheduled: [ServerConnection] = []
+    /// The connections that are being advanced. At other times empty, with its capacity kept.
+    private var due: [ServerConnection] = []
     private var isTurnEndAwaited = false
     /// Returns why a connection may no longer stay open, by the configuration loaded since it was accepted.
     private var objection: ((ServerConnection) -> ClientAdmission.KeyRejection?)?
@@ -151,12 +153,12 @@ public final class Acceptor {
     private func advanceAll() {
         // Connections scheduled meanwhile are advanced at the end of the next turn, which does not wait.
         isTurnEndAwaited = false
-        let due = scheduled
-        scheduled = []
+        swap(&scheduled, &due)
         for connection in due {
             connection.isAdvanceScheduled = false
             connection.advance()
         }
+        due.removeAll(keepingCapacity: true)
     }
 
     /// Returns whether the application admits one more connection of this client. If so, the application learns when
