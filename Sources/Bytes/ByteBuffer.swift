@@ -201,6 +201,13 @@ extension ByteBuffer {
         Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: end.utf8CodeUnitCount), to: &place)
     }
 
+    /// Appends both or nothing.
+    public mutating func append(_ first: Span<UInt8>, _ second: Span<UInt8>) {
+        guard var place = claim(first.count + second.count) else { return }
+        first.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+        second.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+    }
+
     /// Appends all pieces or nothing, with one check of the room.
     public mutating func append(
         _ first: Span<UInt8>, _ separator: StaticString, _ second: Span<UInt8>, _ end: StaticString

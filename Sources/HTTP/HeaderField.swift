@@ -72,12 +72,6 @@ enum FieldLine {
         return .field(field, next: position + 2)
     }
 
-    /// Returns whether a value may contain the byte: VCHAR, obs-text, space and tab, so all but the other controls (RFC
-    /// 9110 section 5.5).
-    static func isValue(_ byte: UInt8) -> Bool {
-        byte >= 0x20 && byte != 0x7f || byte == ByteClass.tab
-    }
-
     static func isBlank(_ byte: UInt8) -> Bool { byte == ByteClass.space || byte == ByteClass.tab }
 
     private static func fault(inName byte: UInt8, at position: Int, start: Int) -> MessageFault {

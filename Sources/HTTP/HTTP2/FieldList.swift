@@ -1,3 +1,4 @@
+internal import Bytes
 internal import CNghttp2
 
 /// Fields in the form of nghttp2, made from lines `name: value CR LF` as in HTTP/1.1.
@@ -139,7 +140,12 @@ enum StreamField {
     ) throws(MessageFault) -> (known: FieldName, isUnusual: Bool) {
         let isUnusual = try check(name: name)
         let known = table.find(name)
-        for index in value.indices where !FieldLine.isValue(value[index]) { throw .fieldValueMalformed }
+        // A value consists of VCHAR, obs-text, space and tab (RFC 9110 section 5.5): tab is the one control character.
+        var position = value.firstControl(from: 0)
+        while position < value.count, value[position] == ByteClass.tab {
+            position = value.firstControl(from: position + 1)
+        }
+        guard position == value.count else { throw .fieldValueMalformed }
         // Section 8.2.1: unlike in HTTP/1.1 it is not removed, so it would be a second spelling.
         if value.count > 0, FieldLine.isBlank(value[0]) || FieldLine.isBlank(value[value.count - 1]) {
             throw .fieldValueMalformed

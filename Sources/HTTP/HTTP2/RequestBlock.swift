@@ -131,27 +131,28 @@ struct RequestBlock: ~Copyable {
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
         guard !progress.seen.contains(.field) else { throw .pseudoFieldLate }
-        if name.equals(Self.method.span) {
+        // By length first: it distinguishes nearly all of them.
+        switch name.count {
+        case 5 where name.isEqual(to: Self.path.span):
+            try mark(.path)
+            guard value.count <= heads.target else { throw .targetTooLong }
+            progress.target = try append(value, to: &bytes)
+        case 7 where name.isEqual(to: Self.method.span):
             try mark(.method)
             guard value.count > 0 else { throw .requestLineMalformed }
             for index in value.indices where !ByteClass.isToken(value[index]) { throw .requestLineMalformed }
             if value.equals(Self.connect.span) { progress.seen.formUnion(.connect) }
             head.method = Method(value)
-        } else if name.equals(Self.scheme.span) {
+        case 7 where name.isEqual(to: Self.scheme.span):
             try mark(.scheme)
             guard value.equals(Self.https.span) else { throw .schemeUnsupported }
-        } else if name.equals(Self.authority.span) {
-            try mark(.authority)
-            try readAuthority(value, &head, &bytes)
-        } else if name.equals(Self.path.span) {
-            try mark(.path)
-            guard value.count <= heads.target else { throw .targetTooLong }
-            progress.target = try append(value, to: &bytes)
-        } else if name.equals(Self.protocolName.span), extendedConnect {
+        case 9 where extendedConnect && name.isEqual(to: Self.protocolName.span):
             try mark(.protocolName)
             guard value.equals(Self.websocket.span) else { throw .connectUnsupported }
-        } else {
-            throw .pseudoFieldUnknown
+        case 10 where name.isEqual(to: Self.authority.span):
+            try mark(.authority)
+            try readAuthority(value, &head, &bytes)
+        default: throw .pseudoFieldUnknown
         }
     }
 
@@ -193,8 +194,12 @@ struct RequestBlock: ~Copyable {
             return
         }
         if known == .host { try checkHost(value, &head, &bytes) }
+        let start = bytes.count
+        bytes.append(name, value)
+        guard !bytes.overflowed else { throw .headTooLarge }
+        let nameRange = ByteRange(start, start + name.count)
         let field = HeaderField(
-            nameRange: try append(name, to: &bytes), valueRange: try append(value, to: &bytes), name: known,
+            nameRange: nameRange, valueRange: ByteRange(nameRange.end, nameRange.end + value.count), name: known,
             hasUnusualName: isUnusual)
         try progress.meanings.take(field, bytes.readable, &head)
         try head.append(field, heads)
