@@ -20,6 +20,8 @@ public final class BufferPool {
     /// The blocks for short waiting responses.
     private(set) lazy var small = BufferPool(blockSize: Self.smallBlockSize, meter: meter)
     static let smallBlockSize = 1024
+    /// The pieces for objects of a library.
+    public let pieces = PiecePool()
     /// The number of blocks in use.
     public var outstanding: Int { handedOut }
     private var handedOut = 0
@@ -42,16 +44,18 @@ public final class BufferPool {
 
     deinit { release(idleCount) }
 
-    /// Returns the blocks to the allocator that were unused throughout the time since the last call.
+    /// Returns the blocks to the allocator that were unused throughout the time since the last call, and all unused pieces.
     public func releaseUnneeded() {
         release(fewestIdle)
         fewestIdle = idleCount
+        pieces.releaseAll()
     }
 
-    /// Returns all unused blocks to the allocator.
+    /// Returns all unused blocks and pieces to the allocator.
     public func releaseAll() {
         release(idleCount)
         fewestIdle = 0
+        pieces.releaseAll()
     }
 
     private func release(_ count: Int) {

@@ -5,13 +5,15 @@ internal import Glibc
 
 /// The accounted memory of one nghttp2 session.
 ///
-/// It comes from the allocator, except for the block of 16 KiB in which nghttp2 makes frames, and which it keeps. That
-/// block comes from the kernel, so its untouched pages take no memory: the frames of most connections are small.
+/// It comes from the allocator, through the loop's pool of pieces: nghttp2 allocates several for each stream. The
+/// exception is the block of 16 KiB in which nghttp2 makes frames, and which it keeps. That block comes from the
+/// kernel, so its untouched pages take no memory: the frames of most connections are small.
 ///
 /// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or `length` bytes from `mmap` that
 /// nghttp2 has not freed yet. nghttp2 gets a pointer to this object, which its owner keeps longer than the session.
 @safe final class FrameMemory {
     private let meter: MemoryMeter
+    private let pieces: PiecePool
     /// The bytes of the session.
     private(set) var used = 0
     /// The bytes that the meter knows of. It learns of larger changes only: most allocations live for a request.
@@ -21,8 +23,9 @@ internal import Glibc
     /// Frames of 16,384 bytes with their headers, in whole pages.
     private static let length = 20 * 1024
 
-    init(_ meter: MemoryMeter) {
+    init(_ meter: MemoryMeter, _ pieces: PiecePool) {
         self.meter = meter
+        self.pieces = pieces
         unsafe block = nil
     }
 
@@ -62,9 +65,16 @@ internal import Glibc
     ///
     /// - Returns: nil if there is none, as `malloc`.
     fileprivate func take(_ size: Int) -> UnsafeMutableRawPointer? {
-        guard size > 16 * 1024, size <= Self.length, unsafe block == nil else {
-            return unsafe counted(Glibc.malloc(size))
+        var usable = 0
+        if let piece = unsafe pieces.take(size, usable: &usable) {
+            count(usable)
+            return unsafe piece
         }
+        return unsafe size > 16 * 1024 && size <= Self.length && block == nil
+            ? takeBlock() : counted(Glibc.malloc(size))
+    }
+
+    private func takeBlock() -> UnsafeMutableRawPointer? {
         let made = unsafe mmap(nil, Self.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let made = unsafe made, unsafe made != MAP_FAILED else { return nil }
         unsafe block = made
@@ -73,13 +83,15 @@ internal import Glibc
     }
 
     fileprivate func give(_ memory: UnsafeMutableRawPointer?) {
-        guard unsafe isBlock(memory) else {
-            count(unsafe -Int(ag_malloc_usable_size(memory)))
-            return unsafe Glibc.free(memory)
+        guard let memory = unsafe memory else { return }
+        guard unsafe !isBlock(memory) else {
+            unsafe munmap(memory, Self.length)
+            unsafe block = nil
+            return count(-Self.length)
         }
-        unsafe munmap(memory, Self.length)
-        unsafe block = nil
-        count(-Self.length)
+        let size = unsafe Int(ag_malloc_usable_size(memory))
+        count(-size)
+        if unsafe !pieces.keep(memory, size) { unsafe Glibc.free(memory) }
     }
 
     fileprivate func move(_ memory: UnsafeMutableRawPointer?, to size: Int) -> UnsafeMutableRawPointer? {
@@ -102,27 +114,29 @@ internal import Glibc
     }
 }
 
-private func owner(_ user: UnsafeMutableRawPointer?) -> FrameMemory {
+/// Runs `body` with the memory of a session, which is not retained: there are calls for each field.
+@inline(__always)
+private func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (FrameMemory) -> Result) -> Result {
     guard let user = unsafe user else { preconditionFailure("nghttp2 was given its memory") }
-    return unsafe Unmanaged<FrameMemory>.fromOpaque(user).takeUnretainedValue()
+    return unsafe Unmanaged<FrameMemory>.fromOpaque(user)._withUnsafeGuaranteedRef { body($0) }
 }
 
 private func allocate(_ size: Int, _ user: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    unsafe owner(user).take(size)
+    unsafe with(user) { unsafe $0.take(size) }
 }
 
 private func allocateZeroed(
     _ number: Int, _ size: Int, _ user: UnsafeMutableRawPointer?
 ) -> UnsafeMutableRawPointer? {
-    unsafe owner(user).takeZeroed(number, size)
+    unsafe with(user) { unsafe $0.takeZeroed(number, size) }
 }
 
 private func release(_ memory: UnsafeMutableRawPointer?, _ user: UnsafeMutableRawPointer?) {
-    unsafe owner(user).give(memory)
+    unsafe with(user) { unsafe $0.give(memory) }
 }
 
 private func resize(
     _ memory: UnsafeMutableRawPointer?, _ size: Int, _ user: UnsafeMutableRawPointer?
 ) -> UnsafeMutableRawPointer? {
-    unsafe owner(user).move(memory, to: size)
+    unsafe with(user) { unsafe $0.move(memory, to: size) }
 }

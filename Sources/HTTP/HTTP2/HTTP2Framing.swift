@@ -50,7 +50,7 @@ public import EventLoop
         precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
         self.limits = limits
         self.pool = pool
-        memory = FrameMemory(pool.meter)
+        memory = FrameMemory(pool.meter, pool.pieces)
         watch = FrameWatch(limits: limits, role: role)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
         unsafe library = LibrarySetup.makeSession(limits, role, memory)

@@ -8,7 +8,7 @@ import Testing
 struct FrameMemoryTests {
     private let meter = MemoryMeter()
     private let memory: FrameMemory
-    init() { memory = FrameMemory(meter) }
+    init() { memory = FrameMemory(meter, PiecePool()) }
     private var user: UnsafeMutableRawPointer? { Unmanaged.passUnretained(memory).toOpaque() }
     /// The size that nghttp2 requests.
     private let frames = 16_394
@@ -51,5 +51,22 @@ struct FrameMemoryTests {
             #expect(larger.load(fromByteOffset: index, as: UInt8.self) == UInt8(truncatingIfNeeded: index))
         }
         functions.free(larger, user)
+    }
+
+    @Test("small memory is reused without the allocator, and is zeroed where nghttp2 asks for it")
+    func pieces() throws {
+        let functions = memory.functions
+        let piece = try #require(functions.malloc(100, user))
+        piece.initializeMemory(as: UInt8.self, repeating: 0xff, count: 100)
+        let held = memory.used
+        functions.free(piece, user)
+        #expect(memory.used == 0)
+        #expect(functions.malloc(97, user) == piece)
+        #expect(memory.used == held)
+        functions.free(piece, user)
+        let zeroed = try #require(functions.calloc(10, 10, user))
+        for offset in 0..<100 { #expect(zeroed.load(fromByteOffset: offset, as: UInt8.self) == 0) }
+        functions.free(zeroed, user)
+        #expect(memory.used == 0)
     }
 }
