@@ -14,7 +14,14 @@ public import EventLoop
     /// The memory of nghttp2's session.
     private final let memory: FrameMemory
     /// nghttp2's session. Freed in `deinit`, which calls no callbacks.
-    final let library: OpaquePointer
+    private final let session: OpaquePointer
+    /// Whether nghttp2 has said that it has no frame to make, and was not used since.
+    private final var isSpent = false
+    /// nghttp2's session, for any use that may lead to a frame.
+    final var library: OpaquePointer {
+        isSpent = false
+        return unsafe session
+    }
 
     /// The rest of a frame that did not fit the caller's buffer. nghttp2 owns its memory until the next frame.
     private final var rest: UnsafeBufferPointer<UInt8>
@@ -53,13 +60,13 @@ public import EventLoop
         memory = FrameMemory(pool.meter, pool.pieces)
         watch = FrameWatch(limits: limits, role: role)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
-        unsafe library = LibrarySetup.makeSession(limits, role, memory)
-        unsafe LibrarySetup.attach(self, to: library)
-        unsafe LibrarySetup.submitSettings(limits, role, library)
+        unsafe session = LibrarySetup.makeSession(limits, role, memory)
+        unsafe LibrarySetup.attach(self, to: session)
+        unsafe LibrarySetup.submitSettings(limits, role, session)
     }
 
     deinit {
-        unsafe nghttp2_session_del(library)
+        unsafe nghttp2_session_del(session)
     }
 
     /// Whether nghttp2 may be used for the connection.
@@ -103,7 +110,7 @@ public import EventLoop
 
     /// Ends the connection if too many frames wait for the peer to read.
     final func boundOutput(_ most: Int) {
-        guard isUsable, unsafe nghttp2_session_get_outbound_queue_size(library) > most else { return }
+        guard isUsable, unsafe nghttp2_session_get_outbound_queue_size(session) > most else { return }
         end(.excess(.outboundFrames))
     }
 
@@ -116,14 +123,18 @@ public import EventLoop
     ///
     /// - Returns: its length, or 0 if there is none.
     final func makeFrame() -> Int {
-        guard isUsable else { return 0 }
+        // Most events of a connection lead to no frame, and nghttp2 takes its time to find that out.
+        guard isUsable, !isSpent else { return 0 }
         var start: UnsafePointer<UInt8>?
-        let length = unsafe nghttp2_session_mem_send(library, &start)
+        let length = unsafe nghttp2_session_mem_send(session, &start)
         if length < 0 {
             life = .broken
             fault = fault ?? .failed(Int32(length))
         }
-        guard length > 0 else { return 0 }
+        guard length > 0 else {
+            isSpent = true
+            return 0
+        }
         unsafe rest = UnsafeBufferPointer(start: start, count: length)
         return length
     }
@@ -137,14 +148,14 @@ public import EventLoop
 
     /// Whether there are frames to be sent.
     final var hasFrames: Bool {
-        unsafe restCount > 0 || (isUsable && nghttp2_session_want_write(library) != 0)
+        unsafe restCount > 0 || (isUsable && !isSpent && nghttp2_session_want_write(session) != 0)
     }
 
     /// Whether nghttp2 has nothing more to send or to receive.
     final var isSilent: Bool {
         guard restCount == 0 else { return false }
         return unsafe !isUsable
-            || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
+            || (nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0)
     }
 
     // MARK: - Streams
@@ -152,7 +163,7 @@ public import EventLoop
     /// Returns the object of a stream. Nil if it has none, or its end was reported.
     @inline(__always)
     final func object<Stream: AnyObject>(of id: Int32) -> Stream? {
-        guard let object = unsafe nghttp2_session_get_stream_user_data(library, id) else { return nil }
+        guard let object = unsafe nghttp2_session_get_stream_user_data(session, id) else { return nil }
         return unsafe Unmanaged<Stream>.fromOpaque(object).takeUnretainedValue()
     }
 
