@@ -21,7 +21,9 @@ public final class BufferPool {
     private(set) lazy var small = BufferPool(blockSize: Self.smallBlockSize, meter: meter)
     static let smallBlockSize = 1024
     /// The pieces for objects of a library.
-    public let pieces = PiecePool()
+    public private(set) lazy var pieces = PiecePool()
+    /// The memory in which the sessions of a library make frames.
+    public private(set) lazy var frames = FrameBlock()
     /// The number of blocks in use.
     public var outstanding: Int { handedOut }
     private var handedOut = 0

@@ -6,11 +6,11 @@ internal import Glibc
 /// The accounted memory of one nghttp2 session.
 ///
 /// It comes from the allocator, through the loop's pool of pieces: nghttp2 allocates several for each stream. The
-/// exception is the block of 16 KiB in which nghttp2 makes frames, and which it keeps. That block comes from the
-/// kernel, so its untouched pages take no memory: the frames of most connections are small.
+/// exception is the block of 16 KiB in which nghttp2 makes frames, and which it keeps: the sessions of a loop share one.
 ///
-/// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or `length` bytes from `mmap` that
-/// nghttp2 has not freed yet. nghttp2 gets a pointer to this object, which its owner keeps longer than the session.
+/// C and raw memory, each use marked `unsafe`. The invariant: nghttp2 has the block of `frames` at most once, and uses
+/// it within `FrameBlock.use` alone. nghttp2 gets a pointer to this object, which its owner keeps longer than the
+/// session.
 @safe final class FrameMemory {
     private let meter: MemoryMeter
     private let pieces: PiecePool
@@ -19,20 +19,28 @@ internal import Glibc
     /// The bytes that the meter knows of. It learns of larger changes only: most allocations live for a request.
     private var reported = 0
     private static let step = 4096
-    private var block: UnsafeMutableRawPointer?
-    /// Frames of 16,384 bytes with their headers, in whole pages.
-    private static let length = 20 * 1024
+    /// Nil if the session has a block of its own.
+    private let frames: FrameBlock?
+    private var hasBlock = false
 
-    init(_ meter: MemoryMeter, _ pieces: PiecePool) {
+    /// - Parameter frames: the block that the session shares. Nil for a client's, which has a frame in its block from the
+    ///   beginning.
+    init(_ meter: MemoryMeter, _ pieces: PiecePool, _ frames: FrameBlock?) {
         self.meter = meter
         self.pieces = pieces
-        unsafe block = nil
+        self.frames = frames
     }
 
     deinit {
         // nghttp2 frees everything when its session is deleted.
-        unsafe precondition(block == nil, "the session is gone before its memory")
+        precondition(!hasBlock, "the session is gone before its memory")
         meter.add(-reported)
+    }
+
+    /// Runs `body`, which makes frames and copies them.
+    func makeFrames(_ body: () -> Void) {
+        guard let frames else { return body() }
+        frames.use(body)
     }
 
     /// The allocation functions, which nghttp2 copies and then calls.
@@ -70,25 +78,16 @@ internal import Glibc
             count(usable)
             return unsafe piece
         }
-        return unsafe size > 16 * 1024 && size <= Self.length && block == nil
-            ? takeBlock() : counted(Glibc.malloc(size))
-    }
-
-    private func takeBlock() -> UnsafeMutableRawPointer? {
-        let made = unsafe mmap(nil, Self.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        guard let made = unsafe made, unsafe made != MAP_FAILED else { return nil }
-        unsafe block = made
-        count(Self.length)
-        return unsafe made
+        if size > 16 * 1024, size <= FrameBlock.size, !hasBlock, let frames {
+            hasBlock = true
+            return unsafe frames.bytes
+        }
+        return unsafe counted(Glibc.malloc(size))
     }
 
     fileprivate func give(_ memory: UnsafeMutableRawPointer?) {
         guard let memory = unsafe memory else { return }
-        guard unsafe !isBlock(memory) else {
-            unsafe munmap(memory, Self.length)
-            unsafe block = nil
-            return count(-Self.length)
-        }
+        guard unsafe !isBlock(memory) else { return hasBlock = false }
         let size = unsafe Int(ag_malloc_usable_size(memory))
         count(-size)
         if unsafe !pieces.keep(memory, size) { unsafe Glibc.free(memory) }
@@ -102,15 +101,15 @@ internal import Glibc
             count(unsafe Int(ag_malloc_usable_size(moved)) - before)
             return unsafe moved
         }
-        guard size > Self.length else { return unsafe memory }
+        guard size > FrameBlock.size else { return unsafe memory }
         guard let larger = unsafe counted(Glibc.malloc(size)) else { return nil }
-        unsafe larger.copyMemory(from: memory, byteCount: Self.length)
+        unsafe larger.copyMemory(from: memory, byteCount: FrameBlock.size)
         unsafe give(memory)
         return unsafe larger
     }
 
     private func isBlock(_ memory: UnsafeMutableRawPointer?) -> Bool {
-        unsafe memory != nil && memory == block
+        unsafe hasBlock && memory == frames?.bytes
     }
 }
 

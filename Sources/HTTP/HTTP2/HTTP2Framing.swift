@@ -23,8 +23,11 @@ public import EventLoop
         return unsafe session
     }
 
-    /// The rest of a frame that did not fit the caller's buffer. nghttp2 owns its memory until the next frame.
+    /// The rest of a frame that was not appended yet. nghttp2 owns its memory until the next frame.
     private final var rest: UnsafeBufferPointer<UInt8>
+    /// A copy of the rest of a frame that did not fit the caller's buffer, where sessions share nghttp2's memory for
+    /// frames.
+    private final var kept: BufferChain
 
     /// open -> terminating -> broken -> closed; each step may be left out.
     private enum Life {
@@ -57,7 +60,8 @@ public import EventLoop
         precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
         self.limits = limits
         self.pool = pool
-        memory = FrameMemory(pool.meter, pool.pieces)
+        memory = FrameMemory(pool.meter, pool.pieces, role == .server ? pool.frames : nil)
+        kept = BufferChain(pool: pool)
         watch = FrameWatch(limits: limits, role: role)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
         unsafe session = LibrarySetup.makeSession(limits, role, memory)
@@ -75,10 +79,13 @@ public import EventLoop
     final var isTerminating: Bool { life == .terminating }
 
     /// Records that the connection is gone.
-    final func markClosed() { life = .closed }
+    final func markClosed() {
+        life = .closed
+        kept.removeAll()
+    }
 
-    /// The bytes of memory that nghttp2 has for the connection.
-    public final var libraryMemory: Int { memory.used }
+    /// The bytes of memory that nghttp2 has for the connection, and of a frame that waits for the peer to read.
+    public final var libraryMemory: Int { memory.used + kept.footprint }
 
     // MARK: - Input
 
@@ -117,7 +124,25 @@ public import EventLoop
     // MARK: - Output
 
     /// The bytes of a frame that wait to be appended.
-    final var restCount: Int { unsafe rest.count }
+    final var restCount: Int { unsafe rest.count + kept.count }
+
+    /// Appends frames as far as there is room. For a session that shares its memory for frames.
+    final func appendFrames(to output: inout ByteBuffer) {
+        guard restCount > 0 || !isSpent else { return }
+        memory.makeFrames {
+            while output.room > 0 {
+                if restCount == 0, makeFrame() == 0 { break }
+                appendRest(to: &output)
+            }
+            keepRest()
+        }
+    }
+
+    private final func keepRest() {
+        guard unsafe !rest.isEmpty else { return }
+        unsafe kept.append(rest.span)
+        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
+    }
 
     /// Makes the next frame. Nothing of the previous one may be left.
     ///
@@ -140,6 +165,7 @@ public import EventLoop
     }
 
     final func appendRest(to output: inout ByteBuffer) {
+        guard kept.isEmpty else { return kept.move(into: &output) }
         let taken = unsafe output.appendPrefix(of: rest.span)
         unsafe rest = UnsafeBufferPointer(rebasing: rest[taken...])
     }

@@ -77,10 +77,7 @@ public import EventLoop
         let before = fault
         // Everything framed before is with the socket.
         if !dismissed.isEmpty, output.isEmpty, restCount == 0 { submitDismissals() }
-        while output.room > 0 {
-            if restCount == 0, makeFrame() == 0 { break }
-            appendRest(to: &output)
-        }
+        appendFrames(to: &output)
         if before == nil, let fault { throw fault }
     }
 

@@ -37,7 +37,7 @@ final class HTTP2Peer {
     static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     let record = Record()
-    let pool = BufferPool(blockSize: 32 * 1024)
+    let pool: BufferPool
     let handler: Handler
     let session: HTTP2Session
     var now = Instant(nanoseconds: 0)
@@ -49,8 +49,14 @@ final class HTTP2Peer {
 
     /// Creates a session.
     ///
-    /// - Parameter greets: whether preface and settings have been exchanged.
-    init(_ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard, greets: Bool = true) {
+    /// - Parameters:
+    ///   - greets: whether preface and settings have been exchanged.
+    ///   - pool: the pool of the session's loop.
+    init(
+        _ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard, greets: Bool = true,
+        pool: BufferPool = BufferPool(blockSize: 32 * 1024)
+    ) {
+        self.pool = pool
         handler = Handler(record)
         session = HTTP2Session(limits: limits, heads: heads, pool: pool, handler: handler)
         if greets {
@@ -85,6 +91,16 @@ final class HTTP2Peer {
         let found = reader.frames()
         goAways += found.filter { $0.kind == .goAway }.map { $0.number(at: 4) }
         return found
+    }
+
+    /// Reads what one call of `write` has room for.
+    ///
+    /// - Returns: whether there was anything.
+    func readPiece(room: Int) -> Bool {
+        var output = ByteBuffer(pool: BufferPool(blockSize: room))
+        do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
+        reader.append(output.copy())
+        return !output.isEmpty
     }
 
     /// Returns the frames of one call of `write`: one record of TLS, as the client reads it.

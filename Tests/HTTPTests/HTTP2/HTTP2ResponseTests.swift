@@ -46,6 +46,35 @@ struct HTTP2ResponseTests {
         #expect(peer.frames().first.map(peer.fields)?.first == ":status: 502")
     }
 
+    @Test("clients of one loop that read piece by piece in turn get their own heads and contents")
+    func inTurn() {
+        let pool = BufferPool(blockSize: 32 * 1024)
+        let peers = [HTTP2Peer(pool: pool), HTTP2Peer(pool: pool)]
+        // A head of several frames, and content of several frames.
+        let texts = ["X", "Z"].map { String(repeating: $0, count: 25_000) }
+        for (peer, text) in zip(peers, texts) {
+            peer.record.onEnd = { stream in
+                #expect(stream.sendHead(200, endsStream: false) { $0.appendField("X-Large", Array(text.utf8).span) })
+                #expect(stream.sendContent(Array(text.utf8).span) == text.utf8.count)
+                stream.sendEnd()
+            }
+            peer.send(.get(1))
+        }
+        while peers.map({ $0.readPiece(room: 1024) }).contains(true) {}
+        for (peer, text) in zip(peers, texts) {
+            let frames = peer.frames()
+            #expect(Set(frames.map(\.kind)) == [.headers, .continuation, .data])
+            let head = frames.filter { $0.kind != .data }.flatMap(\.payload)
+            let fields = peer.fields(Frame(kind: .headers, flags: 0, stream: 1, payload: head))
+            #expect(fields == [":status: 200", "x-large: \(text)"])
+            #expect(frames.filter { $0.kind == .data }.count > 1)
+            #expect(self.text(frames) == text)
+            #expect(peer.record.events.last == "1 ended")
+            peer.session.close()
+        }
+        #expect(pool.outstanding == 0)
+    }
+
     @Test("an interim response precedes the final one")
     func interim() {
         let peer = HTTP2Peer()
