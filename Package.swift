@@ -52,7 +52,8 @@ let package = Package(
             name: "CLibevent", pkgConfig: "libevent_core", providers: [.apt(["libevent-dev", "pkg-config"])]),
         .systemLibrary(
             name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev", "pkg-config"])]),
-        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev", "pkg-config"])]),
+        // Without pkgConfig: Debian 13's flags have a directory of Kerberos, which SwiftPM does not take, and none is needed.
+        .systemLibrary(name: "CCurl"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev", "pkg-config"])]),
         .systemLibrary(name: "CLandlock"),
         .systemLibrary(name: "CLinux"),

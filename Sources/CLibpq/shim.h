@@ -1,4 +1,4 @@
-// Makes libpq 15 callable from Swift. No logic lives in this file.
+// Makes libpq callable from Swift. No logic lives in this file.
 #ifndef ATTESTGATE_CLIBPQ_SHIM_H
 #define ATTESTGATE_CLIBPQ_SHIM_H
 

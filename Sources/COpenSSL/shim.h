@@ -1,4 +1,4 @@
-// Makes OpenSSL 3.0 callable from Swift. Only what Swift's importer cannot see is wrapped here:
+// Makes OpenSSL 3 callable from Swift. Only what Swift's importer cannot see is wrapped here:
 // function-like macros and variadic functions. No logic lives in this file.
 #ifndef ATTESTGATE_COPENSSL_SHIM_H
 #define ATTESTGATE_COPENSSL_SHIM_H

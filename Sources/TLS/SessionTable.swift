@@ -219,7 +219,7 @@ enum LeanSession {
             SSL_SESSION_set_protocol_version(lean, TLS1_3_VERSION) == 1,
             SSL_SESSION_set_cipher(lean, SSL_SESSION_get0_cipher(session)) == 1
         else { return true }
-        SSL_SESSION_set_time(lean, SSL_SESSION_get_time(session))
+        // Its time is the present, which OpenSSL has just set in the session of a new ticket.
         SSL_SESSION_set_timeout(lean, SSL_SESSION_get_timeout(session))
         return decode(lean, into: session)
     }

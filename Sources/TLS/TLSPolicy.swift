@@ -35,7 +35,7 @@ public struct TLSPolicy: Equatable, Sendable {
     /// `ciphersuites` of TLS 1.3, the best first.
     private static let suites = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]
 
-    /// `tls_curves` without P-384, for which OpenSSL 3.0 has no fast code: a client could make the server spend ten
+    /// `tls_curves` without P-384, for which OpenSSL 3 has no fast code: a client could make the server spend ten
     /// times as much on a handshake. Every client has one of these two (P-256 is mandatory: RFC 8446 section 9.1).
     /// `KeyExchange.offer` puts X25519MLKEM768 before them, which costs the server a third more than X25519: with
     /// OpenSSL 3.5 its ML-KEM takes 29 µs beside 81 µs.
