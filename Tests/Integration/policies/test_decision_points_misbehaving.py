@@ -177,7 +177,8 @@ def test_a_late_answer_is_none(started, start_asking):
     point = started(AuthZEN, lambda document: True)
     attested = start_asking(point, timeout="200ms")
     entry = refused_then_passing(point, attested, "collected", lambda: point.misbehave("slow"), point.behave)
-    assert entry["duration_us"] >= 200_000
+    # A timer counts from the time of the loop's turn, which may have begun a little earlier.
+    assert entry["duration_us"] >= 150_000
 
 
 def test_an_answer_that_comes_bit_by_bit_has_no_more_time(started, start_asking):
