@@ -27,3 +27,6 @@ REPORT = """
 
 def test_valgrinds_leak_report_is_parsed():
     assert (leaks.lost(REPORT), leaks.faults(REPORT)) == (1234, 1)
+    empty = "==7== posix_memalign() invalid size value: 0\n==7==    at 0x484C9C8: posix_memalign (vg_replace_malloc.c:2226)\n"
+    more = REPORT.replace("1 errors from 1 contexts", "21 errors from 2 contexts")
+    assert (leaks.faults(empty + more), leaks.faults(more)) == (1, 2)

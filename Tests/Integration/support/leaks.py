@@ -70,8 +70,10 @@ def lost(report):
 
 def faults(report):
     """Of other kinds: memory used that was freed, or beyond its end."""
-    contexts = re.search(r"ERROR SUMMARY: (\d+) errors", report)
-    return int(contexts[1])
+    contexts = re.search(r"ERROR SUMMARY: \d+ errors from (\d+) contexts", report)
+    # Foundation asks for a block of no bytes, which glibc permits. Valgrind 3.24 objects, and 3.19 takes no suppression of it.
+    empty = re.findall(r"posix_memalign\(\) invalid size value: 0$", report, re.MULTILINE)
+    return int(contexts[1]) - len(empty)
 
 
 def serve(directory, pki, upstream, rounds=1, **settings):

@@ -1,6 +1,6 @@
 """OCSP responses, as an authority makes them, and as none should."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,7 +16,7 @@ def load(identity):
 
 
 def seconds(offset):
-    return datetime.utcnow().replace(microsecond=0) + timedelta(seconds=offset)
+    return datetime.now(timezone.utc).replace(microsecond=0, tzinfo=None) + timedelta(seconds=offset)
 
 
 def write(path, leaf, issuer, signer=None, status="good", start=-60, end=3600):
