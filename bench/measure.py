@@ -232,8 +232,9 @@ class Meter:
     def _spawn(self, server, variant, mode, *arguments, stderr, path="/bench"):
         port = server.ports[variant]
         return spawn(
-            [self.tool, "--mode", mode, "--certificates", self.certificates, "--quiet", "--json", *arguments,
-             f"https://localhost:{port}{path}"],
+            # By address: `localhost` is an IPv6 address first on an ordinary machine.
+            [self.tool, "--mode", mode, "--certificates", self.certificates, "--quiet", "--json", "--address", f"127.0.0.1:{port}",
+             *arguments, f"https://localhost:{port}{path}"],
             self.core, stdout=subprocess.PIPE, stderr=stderr)
 
     def _check(self, server, mode, status, output):
