@@ -119,7 +119,7 @@ def test_a_device_binds_no_key_over_the_connection_of_another(enrolling, device)
 
 @only("ios")
 def test_a_certificate_that_is_bound_to_nothing_is_no_device(enrolling, device, pki):
-    unbound = EnrolledPhone(enrolling, device.own, pki.client("unbound"))
+    unbound = EnrolledPhone(enrolling, device.own, pki.client("of-no-device"))
     # Attested, but bound to no key.
     pending = enrolling.phone()
     assert pending.initialize().status == 204
