@@ -20,7 +20,7 @@ from support.platforms import APPS, PLATFORMS, only
 run = partial(device_tool, text=True)
 ENROLMENT = [NONCE, INITIALIZATION, NONCE, BINDING]
 LATER = 75
-NO_ANSWER = 18  # CURLE_PARTIAL_FILE
+NO_ANSWER = {18, 56}  # CURLE_PARTIAL_FILE, of newer libcurl CURLE_RECV_ERROR
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ class Phone:
     def __init__(self, directory, peer, pki, authority, app):
         self.directory, self.peer, self.pki, self.authority, self.app = directory, peer, pki, authority, app
 
-    def enrol(self, *arguments, status=0, **options):
+    def enrol(self, *arguments, status=0, statuses=None, **options):
         done = run(
             "enrol", "--enrolment", self.peer.url, "--resolve", f"localhost:{self.peer.port}:127.0.0.1", "--ca",
             self.pki.server_ca, "--attestation-ca", self.authority, "--directory", self.directory, "--app-id", self.app,
             *arguments, **options)
-        assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode in (statuses or {status}), f"{done.returncode}: {done.stdout}{done.stderr}"
         return done
 
     def certificate(self):
@@ -105,7 +105,7 @@ def test_repeated_it_renews_the_certificate_and_with_rotate_replaces_the_key(pho
 @pytest.mark.parametrize("path", [NONCE, INITIALIZATION, BINDING])
 def test_the_same_command_recovers_from_a_lost_answer(phone, path):
     phone.peer.script[path] = [EnrolmentPeer.LOST]
-    done = phone.enrol(status=NO_ANSWER)
+    done = phone.enrol(statuses=NO_ANSWER)
     assert "attestgate-device: " in done.stderr
     hardware_key = (phone.directory / "hardware-key.pem").read_bytes()
     phone.enrol()
@@ -118,7 +118,7 @@ def test_the_same_command_recovers_from_a_lost_answer(phone, path):
 def test_a_rotation_without_an_answer_continues_with_its_key(phone):
     phone.enrol()
     phone.peer.script[BINDING] = [EnrolmentPeer.LOST]
-    phone.enrol("--rotate", status=NO_ANSWER)
+    phone.enrol("--rotate", statuses=NO_ANSWER)
     key = (phone.directory / "next-certificate-key.pem").read_bytes()
     done = phone.enrol()
     assert "continuing the rotation" in done.stdout

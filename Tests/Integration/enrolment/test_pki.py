@@ -169,8 +169,8 @@ def test_a_proxys_certificate_has_its_name(authority, pki, tmp_path):
         assert done.returncode == 2 and "--name must be a DNS name" in done.stderr
     done = issue("edge.internal")
     assert done.returncode == 0, done.stderr
-    text = openssl("x509", "-in", certificate, "-noout", "-subject", "-ext", "subjectAltName,extendedKeyUsage")
-    assert "CN = edge.internal" in text and "DNS:edge.internal" in text and "TLS Web Client Authentication" in text
+    text = openssl("x509", "-in", certificate, "-noout", "-subject", "-nameopt", "RFC2253", "-ext", "subjectAltName,extendedKeyUsage")
+    assert "CN=edge.internal" in text and "DNS:edge.internal" in text and "TLS Web Client Authentication" in text
 
 
 # The CA's key.
