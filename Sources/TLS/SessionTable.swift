@@ -51,6 +51,8 @@ public final class SessionTable: Sendable {
 
     /// What the sessions are of: those of one kind of listener are unknown to another kind.
     let purpose: String
+    /// The secret of tickets that no other process reads.
+    private let own: [UInt8]
     private let shared: Mutex<[[UInt8]]>
     private let version = Atomic<Int>(0)
 
@@ -65,13 +67,16 @@ public final class SessionTable: Sendable {
         limitPerShard = max(1, limit / 16)
         self.purpose = purpose
         var random = SystemRandomNumberGenerator()
-        shared = Mutex([(0..<32).map { _ in UInt8.random(in: 0...255, using: &random) }])
+        own = (0..<32).map { _ in UInt8.random(in: 0...255, using: &random) }
+        shared = Mutex([own])
     }
 
     /// Uses these secrets for tickets from now on.
     ///
-    /// - Parameter secrets: at least one, each of 32 unpredictable bytes. The first encrypts; all decrypt.
-    public func share(_ secrets: [[UInt8]]) {
+    /// - Parameter secrets: at least one, each of 32 unpredictable bytes. The first encrypts; all decrypt. Nil for the
+    ///   one of this process: tickets of secrets that were shared before are read no more.
+    public func share(_ secrets: [[UInt8]]?) {
+        let secrets = secrets ?? [own]
         precondition(!secrets.isEmpty && secrets.allSatisfy { $0.count == 32 }, "secrets of 32 bytes")
         shared.withLock { shared in
             guard shared != secrets else { return }

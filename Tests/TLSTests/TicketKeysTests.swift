@@ -91,4 +91,15 @@ struct TicketKeysTests {
         gateway.sessions.share([Self.secret(2)])
         #expect(try !gateway.reads(name))
     }
+
+    @Test("a process that shares no secret any more has its own, the same as before")
+    func ownSecret() throws {
+        let gateway = try Gateway([], library)
+        let own = try gateway.ticketName()
+        gateway.sessions.share([Self.secret(1)])
+        let shared = try gateway.ticketName()
+        #expect(try shared != own && !gateway.reads(own))
+        gateway.sessions.share(nil)
+        #expect(try !gateway.reads(shared) && gateway.reads(own) && gateway.ticketName() == own)
+    }
 }

@@ -192,9 +192,7 @@ struct GenerationOrder: Sendable {
 
     /// Shares sessions with the processes that have the same secrets. Without secrets, this process shares with none.
     func shareSessions() {
-        if let secrets = enforcement?.settings.secrets.sessionSecrets ?? blueprint.sessionSecrets {
-            sessions.share(secrets)
-        }
+        sessions.share(enforcement?.settings.secrets.sessionSecrets ?? blueprint.sessionSecrets)
     }
 
     init(

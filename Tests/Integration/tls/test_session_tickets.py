@@ -128,6 +128,24 @@ def test_secrets_are_changed_without_a_full_handshake_and_old_ones_end(start, sh
     assert not resumes(gateway, phone, *old)[0]
 
 
+def test_tickets_of_the_file_end_with_the_setting(start, phone):
+    gateway = start()
+    context, session = first_session(gateway, phone)
+    own_context, own = first_session(gateway, phone)
+    # The control: a reload alone ends no session.
+    assert reload(gateway).returncode == 0
+    is_resumed, own = resumes(gateway, phone, own_context, own)
+    assert is_resumed
+    del gateway.conf["session_secrets"]
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+    assert not resumes(gateway, phone, context, session)[0]
+    # Those of the process outlive a reload.
+    context, session = first_session(gateway, phone)
+    assert reload(gateway).returncode == 0
+    assert resumes(gateway, phone, context, session)[0]
+
+
 def first_session_with(secret, start, shared, phone):
     """A session by a gateway that was not reloaded: with the old secret."""
     file = SecretsFile(shared.path.with_name("old"))
