@@ -18,6 +18,17 @@ enum SessionTickets {
             && SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ticketKeyWanted) == 1
     }
 
+    /// The maximum number of tickets in a ClientHello. Clients offer one or two, and OpenSSL tries to decrypt each.
+    private static let mostOffered = 8
+
+    /// Whether a client offers more tickets than any client needs. A ClientHello has room for 1,600, which would cost
+    /// more than ten handshakes.
+    ///
+    /// - Parameter connection: one whose ClientHello is complete and not evaluated yet.
+    static func isOfferExcessive(_ connection: OpaquePointer) -> Bool {
+        withExtension(UInt32(TLSEXT_TYPE_psk), of: connection) { $0.hasTickets(above: mostOffered) } ?? false
+    }
+
     /// Has OpenSSL decrypt the ticket that a client offers, if it is an encrypted one.
     ///
     /// - Parameter connection: one whose ClientHello is complete and not evaluated yet.
@@ -60,7 +71,23 @@ extension Span where Element == UInt8 {
     }
 
     /// The length of the first ticket in a list of offered keys (RFC 8446 section 4.2.11).
-    fileprivate var firstTicketLength: Int? { count < 4 ? nil : Int(self[2]) << 8 | Int(self[3]) }
+    fileprivate var firstTicketLength: Int? { count < 4 ? nil : length(at: 2) }
+
+    /// Whether such a list, behind its own length, has more tickets than `limit`. OpenSSL refuses a malformed list.
+    fileprivate func hasTickets(above limit: Int) -> Bool {
+        guard count >= 2 else { return false }
+        let end = Swift.min(count, 2 + length(at: 0))
+        var (place, number) = (2, 0)
+        while place + 2 <= end {
+            // An age of four bytes follows each ticket.
+            place += 2 + length(at: place) + 4
+            number += 1
+            if number > limit { return true }
+        }
+        return false
+    }
+
+    private func length(at place: Int) -> Int { Int(self[place]) << 8 | Int(self[place + 1]) }
 }
 
 // MARK: - Callbacks

@@ -152,6 +152,8 @@ enum ClientHelloFault: Error, Equatable {
     case protocolMissing([ApplicationProtocol])
     /// The client offers only protocols other than these.
     case protocolUnknown([ApplicationProtocol])
+    /// The client offers too many session tickets.
+    case tooManyTickets
     /// OpenSSL has no memory for the host's settings.
     case noMemory
 
@@ -159,7 +161,7 @@ enum ClientHelloFault: Error, Equatable {
     fileprivate var alert: Int32 {
         switch self {
         case .serverNameMalformed: SSL_AD_DECODE_ERROR
-        case .serverNameNoHost, .serverNameChanged: SSL_AD_ILLEGAL_PARAMETER
+        case .serverNameNoHost, .serverNameChanged, .tooManyTickets: SSL_AD_ILLEGAL_PARAMETER
         // RFC 7301 section 3.2 defines it for unknown names; OpenSSL does not call back where there are none.
         case .protocolMissing, .protocolUnknown: SSL_AD_NO_APPLICATION_PROTOCOL
         case .noMemory: SSL_AD_INTERNAL_ERROR
@@ -175,6 +177,7 @@ enum ClientHelloFault: Error, Equatable {
         case .protocolMissing(let spoken): "the client offers no protocol (ALPN); supported: \(Self.names(of: spoken))"
         case .protocolUnknown(let spoken):
             "the client offers no supported protocol (ALPN); supported: \(Self.names(of: spoken))"
+        case .tooManyTickets: "the client offers too many session tickets"
         case .noMemory: "out of memory: the settings of the host"
         }
     }
@@ -187,6 +190,7 @@ enum ClientHelloFault: Error, Equatable {
 extension VirtualHosts {
     /// Moves the connection to the host that its client asks for, and stores the host in the record.
     fileprivate func take(_ connection: OpaquePointer, _ record: HandshakeRecord) throws(ClientHelloFault) {
+        guard !SessionTickets.isOfferExcessive(connection) else { throw .tooManyTickets }
         let asked = try Self.serverName(askedOn: connection)
         guard !record.isHostChosen else {
             // Only a few extensions may differ (RFC 8446 section 4.1.2).

@@ -23,8 +23,12 @@ def server_name(name, kind=0):
     return counted(bytes([kind]) + counted(name, 2), 2)
 
 
-def client_hello(names=None, has_share=True):
-    """A ClientHello of TLS 1.3 in its record. `names`: the content of the extension server_name; None for no such."""
+def client_hello(names=None, has_share=True, tickets=()):
+    """A ClientHello of TLS 1.3 in its record.
+
+    `names`: the content of the extension server_name; None for no such. `tickets`: of sessions of which the client does
+    not prove that it has them; a server notices that only if it can decrypt one.
+    """
     extensions = b"" if names is None else extension(0, names)
     extensions += extension(43, counted(b"\x03\x04", 1))
     extensions += extension(10, counted(b"\x00\x1d", 2))
@@ -32,6 +36,11 @@ def client_hello(names=None, has_share=True):
     # A client that guesses no group is asked for one.
     share = b"\x00\x1d" + counted(os.urandom(32), 2) if has_share else b""
     extensions += extension(51, counted(share, 2))
+    if tickets:
+        # The last extension (RFC 8446 section 4.2.11), each ticket with an age.
+        offered = b"".join(counted(ticket, 2) + bytes(4) for ticket in tickets)
+        binders = counted(bytes(32), 1) * len(tickets)
+        extensions += extension(45, counted(b"\x01", 1)) + extension(41, counted(offered, 2) + counted(binders, 2))
     body = b"\x03\x03" + b"r" * 32 + b"\x00" + counted(b"\x13\x01", 2) + b"\x01\x00" + counted(extensions, 2)
     return b"\x16\x03\x01" + counted(bytes([1]) + counted(body, 3), 2)
 

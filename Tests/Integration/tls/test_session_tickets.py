@@ -1,5 +1,6 @@
 """Encrypted session tickets: a client resumes at every gateway with the same secret, where it is judged again."""
 
+import os
 import re
 import secrets
 import ssl
@@ -13,10 +14,11 @@ from support.denials import NothingForwarded, assert_connection_refused
 from support.gateway import Gateway
 from support.exposition import scrape
 from support.pki import Lists, attestgate
+from support.raw_handshake import RawTLS, client_hello
 from support.reloading import reload, revoke_and_reload
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-REVOKED = 44
+REVOKED, ILLEGAL_PARAMETER = 44, 47
 
 
 class SecretsFile:
@@ -166,6 +168,28 @@ def test_a_changed_ticket_leads_to_a_full_handshake(start, tmp_path, phone, plac
     assert "New, TLSv1.3" in output and "HTTP/1.1 200 OK" in output
     # The control: the ticket as it was.
     assert "Reused, TLSv1.3" in s_client(gateway, "-sess_in", kept, identity=phone, send=REQUEST)
+
+
+@pytest.mark.parametrize("length", [32, 33, 65])
+@pytest.mark.parametrize("has_share", [True, False], ids=["at once", "after a HelloRetryRequest"])
+def test_a_client_that_offers_many_tickets_is_refused(start, length, has_share):
+    """Each costs an attempt to decrypt it: 1,600 of them cost more than ten handshakes."""
+    gateway = start()
+
+    def hello(count):
+        return client_hello(tickets=[os.urandom(length) for _ in range(count)])
+
+    def answered(count):
+        with RawTLS(gateway) as raw:
+            if not has_share:
+                assert raw.send(client_hello(has_share=False, tickets=[os.urandom(length)])).read_server_hello()
+            raw.send(hello(count))
+            return raw.read_alert() if count > 8 else raw.read_server_hello()
+
+    assert answered(8) is False, "a ServerHello"
+    assert answered(9) == ILLEGAL_PARAMETER
+    entry = assert_connection_refused(gateway, "handshake_failed")
+    assert "too many session tickets" in entry["detail"]
 
 
 def flipped(ticket, place):
