@@ -135,6 +135,14 @@ static inline int ag_sk_cms_signer_num(const STACK_OF(CMS_SignerInfo) *stack) { 
 static inline CMS_SignerInfo *ag_sk_cms_signer_value(const STACK_OF(CMS_SignerInfo) *stack, int index) {
     return sk_CMS_SignerInfo_value(stack, index);
 }
+// Seconds since 1970. OpenSSL 3.3 has other names for these calls, and warns of the old ones.
+#if OPENSSL_VERSION_NUMBER >= 0x30300000L
+static inline time_t ag_ssl_session_get_time(const SSL_SESSION *session) { return SSL_SESSION_get_time_ex(session); }
+static inline void ag_ssl_session_set_time(SSL_SESSION *session, time_t time) { SSL_SESSION_set_time_ex(session, time); }
+#else
+static inline time_t ag_ssl_session_get_time(const SSL_SESSION *session) { return SSL_SESSION_get_time(session); }
+static inline void ag_ssl_session_set_time(SSL_SESSION *session, time_t time) { SSL_SESSION_set_time(session, time); }
+#endif
 static inline void ag_sk_x509_name_pop_free(STACK_OF(X509_NAME) *stack) { sk_X509_NAME_pop_free(stack, X509_NAME_free); }
 static inline STACK_OF(X509_NAME) *ag_sk_x509_name_new(void) { return sk_X509_NAME_new_null(); }
 static inline int ag_sk_x509_name_push(STACK_OF(X509_NAME) *stack, X509_NAME *name) {

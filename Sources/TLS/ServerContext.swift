@@ -310,7 +310,9 @@ private nonisolated func sessionWanted(
         let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length))),
         let session = context.sessions.find(id, admitting: context.trust.admission)
     else { return nil }
-    if let connection { HandshakeRecord.of(connection)?.offeredSession = id }
+    let record = connection.flatMap(HandshakeRecord.of)
+    record?.offeredSession = id
+    record?.fullHandshakeTime = ag_ssl_session_get_time(session)
     return session
 }
 

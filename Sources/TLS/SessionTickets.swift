@@ -99,6 +99,12 @@ private nonisolated func ticketMade(_ connection: OpaquePointer?, _: UnsafeMutab
     // No ticket contains a certificate.
     LeanSession.emptyChain(of: connection)
     guard LeanSession.strip(session) else { return 0 }
+    // Resuming proves no possession of the certificate's key, so it does not prolong the session (RFC 8446 section
+    // 4.6.1): OpenSSL has set the present as its time.
+    if SSL_session_reused(connection) == 1 {
+        guard let time = HandshakeRecord.of(connection)?.fullHandshakeTime else { return 0 }
+        ag_ssl_session_set_time(session, time)
+    }
     if SessionTickets.encrypts(connection, session) {
         SSL_clear_options(connection, ag_ssl_no_ticket())
     } else {
@@ -128,6 +134,7 @@ private nonisolated func ticketRead(
     else { return refused }
     // The identity has it now.
     SSL_SESSION_set1_ticket_appdata(session, nil, 0)
+    connection.flatMap(HandshakeRecord.of)?.fullHandshakeTime = ag_ssl_session_get_time(session)
     return SSL_TICKET_RETURN(SSL_TICKET_RETURN_USE_RENEW)
 }
 

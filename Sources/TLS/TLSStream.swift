@@ -284,6 +284,9 @@ final class HandshakeRecord {
     var isChainKnown = false
     /// The session that the client offered, if it was found.
     var offeredSession: SessionID?
+    /// The time of the full handshake behind the session that the client offered, in seconds since 1970. Nil if none
+    /// was found.
+    var fullHandshakeTime: Int?
 
     private static let index = ag_ssl_get_ex_new_index(nil)
 

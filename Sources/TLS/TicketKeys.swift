@@ -59,15 +59,15 @@ final class TicketKeys {
     func prepare() -> Bool {
         let (hour, version) = (clock() / Self.secondsPerHour, sessions.secretsVersion)
         if let made, made == (hour, version) { return !keys.isEmpty }
-        var fresh: [Key] = []
-        for secret in sessions.secrets {
-            for hour in [hour, hour - 1, hour + 1] {
-                // Without keys, clients make full handshakes.
-                guard let key = try? Key(secret, sessions.purpose, hour: hour, library) else { continue }
-                fresh.append(key)
+        (keys, made) = ([], nil)
+        do {
+            let keys = try sessions.secrets.flatMap { secret in
+                try [hour, hour - 1, hour + 1].map { try Key(secret, sessions.purpose, hour: $0, library) }
             }
+            (self.keys, made) = (keys, (hour, version))
+        } catch {
+            // Without keys, clients make full handshakes. The next one tries again.
         }
-        (keys, made) = (fresh, (hour, version))
         return !keys.isEmpty
     }
 

@@ -1,9 +1,6 @@
 """A library between a program and OpenSSL, whose calls fail for some bytes."""
 
-import shutil
-import subprocess
-
-from support.paths import PATIENCE
+from support import preloaded
 
 # Whatever contains it cannot be digested.
 MARKER = "no-digest-of-this"
@@ -24,9 +21,4 @@ int EVP_DigestUpdate(void *context, const void *bytes, size_t count) {
 
 def build(directory):
     """- Returns: its path, for LD_PRELOAD."""
-    path = directory / "faults.so"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", f'-DMARKER="{MARKER}"', "-x", "c", "-o", path, "-"],
-        input=FAULTS, text=True, timeout=PATIENCE, check=True)
-    return path
+    return preloaded.build(directory / "faults.so", FAULTS, f'-DMARKER="{MARKER}"')

@@ -13,6 +13,8 @@ from support.command_line import s_client, s_client_alert
 from support.denials import NothingForwarded, assert_connection_refused
 from support.gateway import Gateway
 from support.exposition import scrape
+from support.moving_clock import MovingClock
+from support.paths import ENVIRONMENT
 from support.pki import Lists, attestgate
 from support.raw_handshake import RawTLS, client_hello
 from support.reloading import reload, revoke_and_reload
@@ -73,6 +75,31 @@ def test_a_session_resumes_at_another_gateway_and_after_a_restart(start, phone):
     assert first.wait() == 0
     first.start()
     assert resumes(first, phone, context, session)[0]
+
+
+def test_a_session_ends_an_hour_after_its_full_handshake_however_often_it_is_resumed(
+        start_gateway, own_upstream, shared, phone, tmp_path):
+    """Resuming proves no possession of the certificate's key."""
+    clock, kept = MovingClock(tmp_path), tmp_path / "session.pem"
+
+    class Clocked(Gateway):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.environment = {**ENVIRONMENT, **clock.environment}
+
+    gateways = [
+        start_gateway({"service": own_upstream.address}, kind=Clocked, session_secrets=str(shared.path)) for _ in range(2)]
+    assert "New, TLSv1.3" in s_client(gateways[0], "-sess_out", kept, identity=phone, send=REQUEST)
+    for number in range(1, 4):
+        clock.move(number * 1000)
+        for gateway in gateways:
+            # Without the certificate and its key.
+            answer = s_client(gateway, "-sess_in", kept, "-sess_out", kept, send=REQUEST)
+            assert "Reused, TLSv1.3" in answer and "HTTP/1.1 200" in answer
+    clock.move(3700)
+    for gateway in gateways:
+        answer = s_client(gateway, "-sess_in", kept, identity=phone, send=REQUEST)
+        assert "New, TLSv1.3" in answer and "HTTP/1.1 200" in answer
 
 
 def test_a_session_resumes_at_another_gateway_of_a_registry(start_sharing, pki):

@@ -1,0 +1,47 @@
+"""A wall clock that a test moves, for a program that runs on."""
+
+import struct
+
+from support import preloaded
+
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static volatile long *ahead;
+
+__attribute__((constructor)) static void begin(void) {
+    ahead = mmap(0, sizeof *ahead, PROT_READ, MAP_SHARED, open(PLACE, O_RDONLY), 0);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*get)(clockid_t, struct timespec *);
+    if (!get) get = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = get(clock, now);
+    if (clock == CLOCK_REALTIME && ahead && ahead != MAP_FAILED) now->tv_sec += *ahead;
+    return result;
+}
+
+time_t time(time_t *seconds) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (seconds) *seconds = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+class MovingClock:
+    def __init__(self, directory):
+        self._place = directory / "clock"
+        self.move(0)
+        library = preloaded.build(directory / "clock.so", CLOCK, f'-DPLACE="{self._place}"')
+        self.environment = {"LD_PRELOAD": str(library)}
+
+    def move(self, seconds):
+        """- Parameter seconds: how far the clock is ahead of the machine's."""
+        with open(self._place, "r+b" if self._place.exists() else "wb") as file:
+            file.write(struct.pack("q", seconds))
