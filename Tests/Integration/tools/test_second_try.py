@@ -96,6 +96,17 @@ def test_many_failures_get_no_second_try(run):
     assert done.returncode != 0 and "second try" not in done.stdout and "4 failed" in done.stdout
 
 
+def test_a_file_that_cannot_be_collected_gets_no_second_try(run, tmp_path):
+    """Alone, the second of two files of the same name could be collected."""
+    folder = tmp_path / "Tests" / "Integration" / "folder"
+    folder.mkdir()
+    (folder / "test_planted.py").write_text("def test_elsewhere(): pass\n")
+    done = run(["integration"], failing=1)
+    assert done.returncode != 0 and "second try" not in done.stdout and "1 failed" in done.stdout and "1 error" in done.stdout
+    done = run(["integration"])
+    assert done.returncode != 0 and "second try" not in done.stdout and "1 error" in done.stdout
+
+
 def test_a_run_that_passes_names_nothing(run):
     done = run(["integration"])
     assert done.returncode == 0 and "second try" not in done.stdout, done.stdout + done.stderr
