@@ -206,7 +206,7 @@ struct LoadCommand: ParsableCommand {
         let body = try data.map { $0.hasPrefix("@") ? try readFile(String($0.dropFirst())) : Array($0.utf8) }
         let address =
             if let address { try SocketAddress(address) } else {
-                try SocketAddress.resolve(host: target.host, port: target.port)[0]
+                firstAccepting(try SocketAddress.resolve(host: target.host, port: target.port))
             }
         var plan = LoadPlan(
             mode: mode, address: address, target: target,
@@ -220,6 +220,17 @@ struct LoadCommand: ParsableCommand {
         plan.hold = .seconds(hold)
         plan.serverProcesses = serverPid
         return plan
+    }
+
+    /// Returns the first address that accepts a connection, or the first one. A server on 127.0.0.1 does not serve ::1,
+    /// which `localhost` is first.
+    private func firstAccepting(_ addresses: [SocketAddress]) -> SocketAddress {
+        guard addresses.count > 1 else { return addresses[0] }
+        return addresses.first { address in
+            guard let socket = try? Socket.connect(to: address) else { return false }
+            var connecting = pollfd(fd: socket.number, events: Int16(POLLOUT), revents: 0)
+            return poll(&connecting, 1, 3000) == 1 && Int32(connecting.revents) & (POLLERR | POLLHUP) == 0
+        } ?? addresses[0]
     }
 
     /// Each connection takes a descriptor; the usual soft limit of 1024 is there for programs that use `select`.
