@@ -1,6 +1,7 @@
 """The clients that operators try first, against a real nginx."""
 
 import hashlib
+import re
 
 import pytest
 
@@ -73,4 +74,4 @@ def test_openssl_s_client_speaks_tls_1_3_and_gets_an_answer(gateway, phone):
     assert "HTTP/1.1 200 OK" in output and "GET /echo localhost" in output
     assert "New, TLSv1.3" in output and "Verification: OK" in output
     # The authorities are named, so that a phone with several identities presents the right one.
-    assert "CN = AttestGate development GMS CA" in output.split("Acceptable client certificate CA names")[1]
+    assert re.search("CN ?= ?AttestGate development GMS CA", output.split("Acceptable client certificate CA names")[1])

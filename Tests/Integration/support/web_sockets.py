@@ -8,6 +8,8 @@ import random
 import threading
 
 import websockets
+# The same in Debian 12's version and in Debian 13's, whose newer interface takes other arguments.
+from websockets.legacy import client as asking, server as serving
 
 from support.client import get, tls_context
 from support.paths import PATIENCE
@@ -101,7 +103,7 @@ class Service:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
 
     async def _start(self):
-        return await websockets.serve(
+        return await serving.serve(
             self._serve, "127.0.0.1", 0, max_size=LARGEST, ping_interval=None, close_timeout=5, compression=None, ssl=self.tls,
             subprotocols=["records.v2"])
 
@@ -150,7 +152,7 @@ class Phone:
 
     def connect(self, path="/", fields=(), **options):
         options = {"ping_interval": None, "max_size": LARGEST, "compression": None, "close_timeout": 5, **options}
-        return websockets.connect(
+        return asking.connect(
             f"wss://localhost:{self.gateway.port}{path}", host="127.0.0.1", ssl=self.context, open_timeout=PATIENCE,
             extra_headers=[*fields, *traces.field([name for name, _ in fields])], **options)
 
