@@ -15,7 +15,7 @@ package enum Base64 {
         var digits = text.count
         for _ in 0..<2 where text[digits - 1] == Base64Alphabet.padding { digits -= 1 }
         let start = bytes.count
-        bytes.append(contentsOf: repeatElement(0, count: digits * 3 / 4))
+        bytes.append(addingCapacity: digits * 3 / 4) { $0.append(repeating: 0, count: digits * 3 / 4) }
         var room = bytes.mutableSpan
         let isDecoded = Base64Alphabet.standard.decode(
             text.extracting(..<digits), into: &room, at: start, isCanonical: isCanonical)

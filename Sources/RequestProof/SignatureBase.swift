@@ -99,11 +99,13 @@ public struct SignatureBase: Sendable {
 
     /// Appends `"name": `.
     private static func begin(_ name: Span<UInt8>, _ base: inout [UInt8]) {
-        let start = base.count
-        base.append(contentsOf: repeatElement(FieldByte.quote, count: name.count + 4))
-        base.write(name, at: start + 1)
-        base[start + name.count + 2] = FieldByte.colon
-        base[start + name.count + 3] = FieldByte.space
+        base.append(addingCapacity: name.count + 4) { room in
+            room.append(FieldByte.quote)
+            room.append(name)
+            room.append(FieldByte.quote)
+            room.append(FieldByte.colon)
+            room.append(FieldByte.space)
+        }
     }
 
     private static func append(derived value: Span<UInt8>, _ base: inout [UInt8]) throws(ProofFault) {

@@ -296,18 +296,16 @@ extension Span where Element == UInt8 {
     func isSame(as other: [UInt8]) -> Bool { isSame(as: other.span) }
 }
 
+extension OutputSpan<UInt8> {
+    mutating func append(_ bytes: Span<UInt8>) {
+        for index in bytes.indices { append(bytes[index]) }
+    }
+}
+
 extension [UInt8] {
     mutating func append(_ bytes: Span<UInt8>) {
         // The capacity is reserved first, because an array that grows by single bytes checks its capacity each time.
-        append(addingCapacity: bytes.count) { room in
-            for index in bytes.indices { room.append(bytes[index]) }
-        }
-    }
-
-    /// Overwrites bytes from `start` on.
-    mutating func write(_ bytes: Span<UInt8>, at start: Int) {
-        var room = mutableSpan
-        for index in bytes.indices { room[start + index] = bytes[index] }
+        append(addingCapacity: bytes.count) { room in room.append(bytes) }
     }
 
     /// A copy of the bytes.

@@ -19,9 +19,11 @@ enum FieldWriter {
     /// - Parameter content: The text between the quotes, including escapes. Only the two characters that need an escape
     ///   have one, so the escaped form of a string is unique.
     static func append(escapedString content: Span<UInt8>, to bytes: inout [UInt8]) {
-        let start = bytes.count
-        bytes.append(contentsOf: repeatElement(FieldByte.quote, count: content.count + 2))
-        bytes.write(content, at: start + 1)
+        bytes.append(addingCapacity: content.count + 2) { room in
+            room.append(FieldByte.quote)
+            room.append(content)
+            room.append(FieldByte.quote)
+        }
     }
 
     /// Appends a byte sequence (RFC 8941 section 4.1.8).
@@ -35,7 +37,7 @@ enum FieldWriter {
     /// 4.1.1.2).
     static func append(parameter key: [UInt8], to bytes: inout [UInt8]) {
         bytes.append(FieldByte.semicolon)
-        bytes.append(contentsOf: key)
+        bytes.append(key.span)
     }
 
     static func append(parameter key: [UInt8], integer value: Int64, to bytes: inout [UInt8]) {
