@@ -87,7 +87,7 @@ public struct SignatureBase: Sendable {
                 base = []
                 fields(name, &value)
                 guard !value.isAbsent else { throw .fieldAbsent(place: place) }
-                guard !value.isUnfit else { throw .malformed(.request, .componentValue) }
+                guard value.isFit else { throw .malformed(.request, .componentValue) }
                 base = value.taken()
             }
             base.append(Self.lineFeed)
@@ -143,8 +143,6 @@ public struct CombinedField: ~Copyable, Sendable {
     var bytes: [UInt8]
     private var start: Int
     private var lines = 0
-    /// Whether a line contains a byte that a signature base cannot.
-    private(set) var isUnfit = false
 
     public init() {
         bytes = []
@@ -166,6 +164,10 @@ public struct CombinedField: ~Copyable, Sendable {
         get { bytes.span.extracting(start...) }
     }
 
+    /// Whether a signature base can contain the value. It has neither obs-text nor folded lines (RFC 9421 section 2.5).
+    /// A line end would begin a component that is not covered.
+    var isFit: Bool { value.firstMarked(from: 0) { $0.marksInValue } == value.count }
+
     /// Adds the value of the next line, in the order of the message.
     public mutating func add(_ line: Span<UInt8>) {
         var first = 0
@@ -177,11 +179,7 @@ public struct CombinedField: ~Copyable, Sendable {
             bytes.append(FieldByte.space)
         }
         lines += 1
-        let value = line.extracting(first..<end)
-        // A signature base has neither obs-text nor folded lines (RFC 9421 section 2.5). A line end would begin a
-        // component that is not covered.
-        if value.firstMarked(from: 0, { $0.marksInValue }) < value.count { isUnfit = true }
-        bytes.append(value)
+        bytes.append(line.extracting(first..<end))
     }
 
     /// Clears the value for the next field.
@@ -189,7 +187,6 @@ public struct CombinedField: ~Copyable, Sendable {
         bytes.removeAll(keepingCapacity: true)
         start = 0
         lines = 0
-        isUnfit = false
     }
 
     /// Returns all bytes, including those that existed before.
