@@ -122,7 +122,7 @@ public struct SignatureBase: Sendable {
         try append(derived: authority, &base)
         for index in start..<base.count { base[index] = FieldByte.lowercased(base[index]) }
         // The host of `[::1:443]` ends in a bracket, so a text that ends in `:443` has a port.
-        for suffix in [defaultPort, emptyPort] where base.count - start > suffix.count {
+        for suffix in defaultPorts where base.count - start > suffix.count {
             let end = base.count - suffix.count
             guard base.span.extracting(end...).isSame(as: suffix) else { continue }
             base.removeLast(suffix.count)
@@ -132,8 +132,8 @@ public struct SignatureBase: Sendable {
 
     private static let lineFeed: UInt8 = 0x0a
     private static let signatureParameters = Array("@signature-params".utf8)
-    private static let defaultPort = Array(":443".utf8)
-    private static let emptyPort = Array(":".utf8)
+    /// The spellings of https's default port after a host.
+    private static let defaultPorts = [":443", ":"].map { Array($0.utf8) }
 }
 
 /// The combined values of all lines of one field (RFC 9421 section 2.1). White space around each value is removed, and
