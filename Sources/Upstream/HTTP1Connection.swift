@@ -96,7 +96,8 @@ public final class HTTP1Connection: UpstreamConnection {
         if isComplete { request = .complete(delivery) }
         // Within an event, `flush` notices by itself.
         guard !isConnecting, !isHandlingEvent else { return }
-        handle { _ in flush() }
+        // The caller is within an event of its client, which ends with the client's output.
+        handleEvent { flush() }
     }
 
     /// Continues to pass on response content.
@@ -122,7 +123,7 @@ public final class HTTP1Connection: UpstreamConnection {
 
     public override func readable() {
         if case .idle = state, readUnasked() { return }
-        handle { _ in
+        handle {
             if continueConnecting(isWritable: false) { return }
             if waits.remove(.write) != nil { flush() }
             // The bytes held back while the client was slow.
@@ -141,7 +142,7 @@ public final class HTTP1Connection: UpstreamConnection {
     }
 
     public override func writable() {
-        handle { _ in
+        handle {
             if continueConnecting(isWritable: true) { return }
             // In an event of its own, in the order of reading.
             if waits.remove(.read) != nil { readAgain() }
@@ -159,22 +160,26 @@ public final class HTTP1Connection: UpstreamConnection {
     }
 
     public override func deadlinePassed() {
-        handle { _ in if !endOverdueConnecting() { fail(.responseTimeout) } }
+        handle { if !endOverdueConnecting() { fail(.responseTimeout) } }
     }
 
     /// Handles an event of the call in flight, which may write to its client afterwards. Without a call, only the end
     /// is acceptable: a server that sends unrequested bytes cannot be trusted with the next call.
-    private func handle(_ event: (UpstreamCall) -> Void) {
+    private func handle(_ event: () -> Void) {
         switch state {
         case .idle, .ended: discard()
         case .active(let call, _):
-            isHandlingEvent = true
-            event(call)
-            isHandlingEvent = false
-            // Cancelled within the event.
-            if case .ended = state { discard() }
+            handleEvent(event)
             call.finishEvent()
         }
+    }
+
+    private func handleEvent(_ event: () -> Void) {
+        isHandlingEvent = true
+        event()
+        isHandlingEvent = false
+        // Cancelled within the event.
+        if case .ended = state { discard() }
     }
 
     /// Continues after a failure before the first byte. Another socket gets the whole request: of the same server, or
