@@ -33,7 +33,7 @@ extension ByteBuffer {
     ///
     /// - Parameter bytes: the bytes to which the ranges of `head` refer.
     public mutating func appendCanonicalAuthority(of head: RequestHead, _ bytes: Span<UInt8>) {
-        let authority = (head.port(bytes) == 443 ? head.host : head.authority).of(bytes)
+        let authority = (head.port == 443 ? head.host : head.authority).of(bytes)
         var start = 0
         for index in authority.indices where ByteClass.lowercased(authority[index]) != authority[index] {
             append(authority.extracting(start..<index))

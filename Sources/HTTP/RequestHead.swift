@@ -16,6 +16,8 @@ public struct RequestHead: ScannedHead, Sendable {
     public internal(set) var authority = ByteRange.empty
     /// The host without the port.
     public internal(set) var host = ByteRange.empty
+    /// The port that the authority states. Nil if it states none.
+    public internal(set) var port: UInt16?
     public internal(set) var version = HTTPVersion.http11
     /// The minor version: 0 for HTTP/1.0, 1 for all later versions.
     public var minorVersion: UInt8 { version == .http10 ? 0 : 1 }
@@ -36,17 +38,6 @@ public struct RequestHead: ScannedHead, Sendable {
     /// The method that selects a route and that an HTTP/1.1 service gets. An extended CONNECT stands for the GET that
     /// opens a WebSocket (RFC 8441 section 5). Signatures cover `methodBytes`.
     public var routedMethod: Method? { opensWebSocket ? .get : method }
-
-    /// Returns the port that the authority states, if any.
-    ///
-    /// - Parameter bytes: the bytes to which the ranges refer.
-    public func port(_ bytes: Span<UInt8>) -> UInt16? {
-        guard authority.count > host.count else { return nil }
-        // `Authority` has found digits, of at most 65535.
-        var port: UInt16 = 0
-        for index in (host.end + 1)..<authority.end { port = port &* 10 &+ UInt16(bytes[index] & 0x0f) }
-        return port
-    }
 
     /// The method as it was sent, for signatures. Nil for a method that no route can admit.
     public var methodBytes: [UInt8]? { opensWebSocket ? Self.connect : method?.bytes }
@@ -127,6 +118,7 @@ public struct RequestHead: ScannedHead, Sendable {
         targetFault = nil
         authority = .empty
         host = .empty
+        port = nil
         fields.removeAll(keepingCapacity: true)
         hasUnusualNames = false
         connection.reset()

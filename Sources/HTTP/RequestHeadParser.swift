@@ -143,9 +143,10 @@ public struct RequestHeadParser: HeadScanner, Sendable {
             guard !hasHost else { throw .hostRepeated }
             hasHost = true
             let value = bytes.extracting(range.start..<range.end)
-            let length = try Authority.hostLength(value)
+            let (length, port) = try Authority.parse(value)
             head.authority = range
             head.host = ByteRange(range.start, range.start + length)
+            head.port = port
         case .transferEncoding: try meanings.takeTransferEncoding(bytes.extracting(range.start..<range.end))
         case .connection: try head.connection.take(bytes, range, table, unknown: .refused)
         default: try meanings.take(field, bytes, &head)
@@ -232,16 +233,16 @@ struct RequestFields {
 enum Authority {
     /// Checks an authority.
     ///
-    /// - Returns: the length of the host part, without the port.
-    static func hostLength(_ authority: Span<UInt8>) throws(MessageFault) -> Int {
+    /// - Returns: the length of the host part, and the port. Nil if there is none.
+    static func parse(_ authority: Span<UInt8>) throws(MessageFault) -> (hostLength: Int, port: UInt16?) {
         guard authority.count > 0, authority.count <= 255 + 6 else { throw .hostMalformed }
         let length = authority[0] == UInt8(ascii: "[") ? addressLength(authority) : nameLength(authority)
         guard length > 0 else { throw .hostMalformed }
-        guard length < authority.count else { return length }
-        guard authority[length] == ByteClass.colon, isPort(authority.extracting((length + 1)...)) else {
+        guard length < authority.count else { return (length, nil) }
+        guard authority[length] == ByteClass.colon, let port = port(authority.extracting((length + 1)...)) else {
             throw .hostMalformed
         }
-        return length
+        return (length, port)
     }
 
     /// Returns the length of a name: labels of letters, digits and hyphens, separated by single dots. IPv4 addresses
@@ -277,13 +278,13 @@ enum Authority {
         return 0
     }
 
-    private static func isPort(_ digits: Span<UInt8>) -> Bool {
-        guard (1...5).contains(digits.count), digits[0] != UInt8(ascii: "0") else { return false }
+    private static func port(_ digits: Span<UInt8>) -> UInt16? {
+        guard (1...5).contains(digits.count), digits[0] != UInt8(ascii: "0") else { return nil }
         var port = 0
         for index in digits.indices {
-            guard ByteClass.isDigit(digits[index]) else { return false }
+            guard ByteClass.isDigit(digits[index]) else { return nil }
             port = port * 10 + Int(digits[index] - 0x30)
         }
-        return port <= 65535
+        return UInt16(exactly: port)
     }
 }

@@ -7,6 +7,7 @@ struct ParsedRequest: Equatable {
     var query: String?
     var authority: String
     var host: String
+    var port: UInt16?
     var framing: ContentFraming
     var isPersistent: Bool
     var expectsContinue: Bool
@@ -95,7 +96,7 @@ enum Parsing {
         func part(_ range: ByteRange) -> String { text(bytes[range.start..<range.end]) }
         return ParsedRequest(
             method: head.method, path: part(head.path), query: head.query.map(part), authority: part(head.authority),
-            host: part(head.host), framing: head.framing, isPersistent: head.isPersistent,
+            host: part(head.host), port: head.port, framing: head.framing, isPersistent: head.isPersistent,
             expectsContinue: head.expectsContinue,
             fields: head.fields.map { "\(part($0.nameRange))=\(part($0.valueRange))" }, length: length)
     }

@@ -12,10 +12,22 @@ struct RequestHeadParserTests {
         #expect(parsed.query == "day=2026-11-21")
         #expect(parsed.authority == "Health.example:8443")
         #expect(parsed.host == "Health.example")
+        #expect(parsed.port == 8443)
         #expect(parsed.framing == .none)
         #expect(parsed.isPersistent)
         #expect(parsed.fields == ["Host=Health.example:8443", "Accept=*/*"])
         #expect(parsed.length == text.utf8.count)
+    }
+
+    @Test("a head has the port that its own authority states, none of an earlier head")
+    func ports() throws {
+        var head = RequestHead()
+        for (authority, port) in [("a:65535", 65535), ("a", nil), ("[::1]:1", 1), ("[::1]", nil)] as [(String, UInt16?)]
+        {
+            var parser = RequestHeadParser(limits: .standard)
+            _ = try parser.parse(Array("GET / HTTP/1.1\r\nHost: \(authority)\r\n\r\n".utf8).span, into: &head)
+            #expect(head.port == port, "\(authority)")
+        }
     }
 
     @Test("a head gives the same result byte by byte and at once")

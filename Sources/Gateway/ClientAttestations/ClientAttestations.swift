@@ -198,7 +198,7 @@ extension ClientAttestations {
 
     private static func target(of head: RequestHead, _ bytes: Span<UInt8>) -> ProvenTarget? {
         guard let method = head.methodBytes else { return nil }
-        let port = head.port(bytes).flatMap { $0 == 443 ? nil : ":\($0)" } ?? ""
+        let port = head.port.flatMap { $0 == 443 ? nil : ":\($0)" } ?? ""
         let host = String(decoding: Array(copying: head.host.of(bytes)), as: UTF8.self).lowercased()
         let path = String(decoding: Array(copying: head.path.of(bytes)), as: UTF8.self)
         var token: [UInt8]?

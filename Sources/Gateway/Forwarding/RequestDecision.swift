@@ -140,7 +140,7 @@ struct RequestDecision: ~Copyable {
         }
         // First: certificate and client were judged by the rules of the host in the handshake.
         guard isServed else { return .refuse(Refusal(.misdirected, "Host is not the name of the handshake")) }
-        if let port = head.port(bytes), !gateway.admits(port: port, at: listener) {
+        if let port = head.port, !gateway.admits(port: port, at: listener) {
             return .refuse(Refusal(.misdirected, "Host has a port that is not the listener's"))
         }
         endpoint = GatewayEndpoint.meant(

@@ -171,9 +171,10 @@ struct RequestBlock: ~Copyable {
     private func readAuthority(
         _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
-        let length = try Authority.hostLength(value)
+        let (length, port) = try Authority.parse(value)
         head.authority = try append(value, to: &bytes)
         head.host = ByteRange(head.authority.start, head.authority.start + length)
+        head.port = port
     }
 
     // MARK: - Fields (RFC 9113 section 8.2)
