@@ -91,7 +91,7 @@ final class SharedRecords: Sendable {
     }
 
     private static func shard(of device: DeviceID) -> Int { Int(truncatingIfNeeded: device.number) & (shards - 1) }
-    private static func shard(of key: KeyID) -> Int { key.hashValue & (shards - 1) }
+    private static func shard(of key: KeyID) -> Int { Int(truncatingIfNeeded: key.prefix) & (shards - 1) }
 
     // MARK: - Any thread
 
