@@ -108,11 +108,11 @@ final class RequestStream: HTTP2Stream {
 
     private func begin() -> Exchange {
         precondition(isUnserved, "a stream carries one request")
-        let exchange = currentExchange()
+        let (exchange, owner) = (currentExchange(), owner)
         exchange.began = owner.now
         phase = .serving
         service = Service()
-        time.reset(now: owner.now)
+        time.reset(now: exchange.began)
         owner.requestBegan()
         return exchange
     }

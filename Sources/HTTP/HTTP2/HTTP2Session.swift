@@ -299,7 +299,6 @@ extension HTTP2Session {
 extension HTTP2Session {
     func submitInterim(_ status: UInt16, on id: Int32) {
         guard !isClosed else { return }
-        scratch.removeAll()
         scratch.append(decimal: UInt64(status))
         unsafe fieldList.withFields(of: scratch.readable, hasStatus: true) {
             _ = unsafe nghttp2_submit_headers(
@@ -313,7 +312,6 @@ extension HTTP2Session {
     ) -> HeadSubmission {
         guard !isClosed else { return .submitted }
         defer { scratch.removeAll() }
-        scratch.removeAll()
         scratch.append(decimal: UInt64(status))
         fields(&scratch)
         guard !scratch.overflowed else { return .tooLarge }

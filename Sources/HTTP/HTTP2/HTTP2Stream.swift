@@ -460,7 +460,7 @@ extension HTTP2Stream {
     /// Drops waiting content, which then no longer counts against the connection's window. If the subclass is reading
     /// some of it, `offer` does so when it has returned.
     private func dropWaiting(in session: HTTP2Session) {
-        guard !delivery.isRunning else { return }
+        guard !delivery.isRunning, !waiting.isEmpty else { return }
         session.returnCredit(waiting.count)
         waiting.removeAll()
     }
