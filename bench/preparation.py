@@ -55,7 +55,8 @@ def build(products, skipping=False):
     """- Returns: the directory of the release."""
     for product in products if not skipping else []:
         say(f"building {product}")
-        run("swift", "build", "-c", "release", "--product", product)
+        # As the packages are built (packaging/debian/rules).
+        run("swift", "build", "-c", "release", "--omit-frame-pointers", "--product", product)
     built = ROOT / ".build" / "release"
     for product in products:
         if not (built / product).exists():
