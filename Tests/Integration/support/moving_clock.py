@@ -9,6 +9,7 @@ CLOCK = """
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 
 static volatile long *ahead;
@@ -22,6 +23,15 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (!get) get = dlsym(RTLD_NEXT, "clock_gettime");
     int result = get(clock, now);
     if (clock == CLOCK_REALTIME && ahead && ahead != MAP_FAILED) now->tv_sec += *ahead;
+    return result;
+}
+
+// OpenSSL 3.5's clock.
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec precise;
+    int result = clock_gettime(CLOCK_REALTIME, &precise);
+    now->tv_sec = precise.tv_sec;
+    now->tv_usec = precise.tv_nsec / 1000;
     return result;
 }
 

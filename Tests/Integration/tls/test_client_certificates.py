@@ -43,7 +43,7 @@ def test_a_self_signed_certificate_is_refused_with_unknown_ca(refused, pki):
 
 
 def test_a_certificate_of_a_foreign_ca_is_refused_with_unknown_ca(refused, pki):
-    identity = pki.client("of-foreign", issuer=pki.authority("foreign"))
+    identity = pki.client("of-foreign", issuer=pki.authority("foreign-ca"))
     refused(identity, "certificate_unknown_authority", UNKNOWN_CA, subject="CN=of-foreign")
 
 
