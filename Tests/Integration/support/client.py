@@ -1,5 +1,6 @@
 """A client that sends exact bytes over TLS, and reads responses strictly."""
 
+import contextlib
 import fcntl
 import re
 import select
@@ -54,6 +55,12 @@ def tls_context(pki, identity, weak=False, maximum=None):
     if identity:
         context.load_cert_chain(identity.certificate, identity.key)
     return context
+
+
+def forget_openssl_errors():
+    """With OpenSSL 3.5, Python leaves some in the thread's queue, where the next connection would find them."""
+    with contextlib.suppress(ssl.SSLError):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers("none")
 
 
 class Client:
@@ -163,6 +170,7 @@ class Client:
         try:
             data = self.socket.recv(65536)
         except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError) as error:
+            forget_openssl_errors()
             raise IncompleteResponse(f"cut off ({error}) after {self.buffer[:300]!r}") from None
         except ssl.SSLError as error:
             if error.reason != "UNEXPECTED_EOF_WHILE_READING":
