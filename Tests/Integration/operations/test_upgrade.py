@@ -163,7 +163,7 @@ def test_a_failed_upgrade_leaves_every_listener_with_the_old_process(start_attes
             put(text)
         done = attestgate("upgrade", "--config", gateway.conf_path)
         assert done.returncode == 1 and "not upgraded" in done.stderr and reason in done.stderr, done.stderr
-        assert reason in gateway.errors
+        eventually(lambda: reason in gateway.errors, f"the gateway to log: {reason}")
         serves(process)
     # A program that is good, and a conf file that is not.
     program.unlink()
