@@ -2,16 +2,16 @@
 
 import pytest
 
-from support import library_faults
+from support import preloaded
 from support.client import get
 from support.denials import assert_denied
-from support.library_faults import MARKER
 from support.paths import ENVIRONMENT
+from support.preloaded import MARKER
 
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
-    return library_faults.build(tmp_path_factory.mktemp("faults"))
+    return preloaded.failing_digests(tmp_path_factory.mktemp("faults"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support import denials, library_faults
+from support import denials, preloaded
 from support.client import get
 from support.denials import TABLE, assert_answered, assert_connection_ended
 from support.enforcement import HALF, MODES, OBSERVING, PROTOCOLS, Cell, Enrolled, Modes, Stores
@@ -38,7 +38,7 @@ def worlds(pki, tmp_path_factory):
     """The gateways, each started when it is needed first."""
     made, upstream = {}, RecordingUpstream()
     makers = {
-        "modes": lambda directory: Modes(directory, pki, library_faults.build(tmp_path_factory.mktemp("library"))),
+        "modes": lambda directory: Modes(directory, pki, preloaded.failing_digests(tmp_path_factory.mktemp("library"))),
         "stores": lambda directory: Stores(directory, pki),
         "enrolled": lambda directory: Enrolled(directory, pki, upstream)}
 

@@ -9,9 +9,9 @@ from support.client import Client, get, post, tls_context
 from support.denials import code_of
 from support.enforcement import CLAIMS, CONTENT, CROWDED_SOURCE, PROTOCOLS
 from support.http2_frames import DATA, SETTINGS, frame
-from support.library_faults import MARKER
 from support.pki import CLIENT
 from support.platforms import PLATFORMS
+from support.preloaded import MARKER
 
 # Requests that are answered, by the row that they provoke.
 
