@@ -8,10 +8,10 @@ internal import Synchronization
 /// Bounded: each shard drops its oldest session when it is full. Sessions without an identity have places of their own:
 /// everybody can make them where certificates are optional, and they must not displace those of known clients.
 ///
-/// Which sessions come here: `SessionTickets`. OpenSSL checks a session's lifetime and its session id context, which binds it to the listener and its trust. The
-/// table declines a session whose certificate is expired, revoked or no longer pinned, or whose key is barred. The full
-/// handshake then refuses it with the exact alert. A session of a client without a certificate is found only where
-/// certificates are optional.
+/// Which sessions come here: `SessionTickets`. OpenSSL checks a session's lifetime and its session id context, which
+/// binds it to the listener and its trust. The table declines a session whose certificate is expired, revoked or no
+/// longer pinned, or whose key is barred. The full handshake then refuses it with the exact alert. A session of a client
+/// without a certificate is found only where certificates are optional.
 public final class SessionTable: Sendable {
     private struct Shard {
         var sessions: [SessionID: Session] = [:]

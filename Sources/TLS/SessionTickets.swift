@@ -22,7 +22,7 @@ enum SessionTickets {
     private static let mostOffered = 8
 
     /// Whether a client offers more tickets than any client needs. A ClientHello has room for 1,600, which would cost
-    /// more than ten handshakes.
+    /// more than two full handshakes.
     ///
     /// - Parameter connection: one whose ClientHello is complete and not evaluated yet.
     static func isOfferExcessive(_ connection: OpaquePointer) -> Bool {

@@ -96,7 +96,7 @@ public final class HTTP1Connection: UpstreamConnection {
         if isComplete { request = .complete(delivery) }
         // Within an event, `flush` notices by itself.
         guard !isConnecting, !isHandlingEvent else { return }
-        // The caller is within an event of its client, which ends with the client's output.
+        // The caller is an event of the client or of the pool, which ends with the client's output.
         handleEvent { flush() }
     }
 
@@ -174,6 +174,7 @@ public final class HTTP1Connection: UpstreamConnection {
         }
     }
 
+    /// Handles an event without notifying the call of its end.
     private func handleEvent(_ event: () -> Void) {
         isHandlingEvent = true
         event()

@@ -63,8 +63,8 @@ package struct GatewaySecrets: Sendable {
         """
         # Secrets of AttestGate: with them anyone can make challenges, resume TLS sessions as any client, and link devices
         # across services. All gateways that share a registry have the same file. To change the challenge secret, put a new
-        # line with the next number above the old one; remove the old one when challenges and tickets have expired, after an
-        # hour.
+        # line with the next number above the old one; remove the old one when its challenges have expired, and its tickets,
+        # which expire after an hour.
         challenge 1 \(Hexadecimal.encode(try library.randomBytes(length)))
         pseudonyms \(Hexadecimal.encode(try library.randomBytes(length)))
 
