@@ -30,16 +30,18 @@ def needed(rows):
     return [key for key, kind in KINDS.items() if kind.rows & set(rows)]
 
 
-def prepare(rows, skipping):
+def prepare(rows, built):
     """Builds or finds what the servers of these rows need.
 
-    - Parameter rows: keys of `KINDS`.
+    - Parameters:
+      - rows: keys of `KINDS`.
+      - built: as of `preparation.build`: nothing is built.
     - Returns: those that can be started; why others cannot is printed."""
     ready = []
     for row in rows:
         try:
             {"attested-postgresql": _find_postgresql, "auth-request-python": _find_python,
-             "auth-request-swift": lambda: _build_swift(skipping)}[row]()
+             "auth-request-swift": lambda: _build_swift(built)}[row]()
             ready.append(row)
         except Failed as reason:
             say(f"{row} is left out: {reason}")
@@ -50,16 +52,16 @@ def _find_python():
     auth_request.Python.interpreter = preparation.virtual_environment() / "bin" / "python"
 
 
-def _build_swift(skipping):
+def _build_swift(built):
     auth_request.Swift.binary = SCRATCH / "release" / "verifier"
-    if not skipping:
+    if built is None:
         say("building the verifier in Swift")
         done = subprocess.run(
             ["swift", "build", "-c", "release", "--package-path", SWIFT, "--scratch-path", SCRATCH], stdout=sys.stderr)
         if done.returncode != 0:
             raise Failed("it does not build")
     if not auth_request.Swift.binary.exists():
-        raise Failed("it was not built: leave out --skip-build")
+        raise Failed("it was not built: leave out --built")
 
 
 def _find_postgresql():

@@ -51,17 +51,24 @@ def install(missing):
         raise Failed(f"apt-get cannot install {' '.join(missing)}")
 
 
-def build(products, skipping=False):
-    """- Returns: the directory of the release."""
-    for product in products if not skipping else []:
-        say(f"building {product}")
-        # As the packages are built (packaging/debian/rules).
-        run("swift", "build", "-c", "release", "--omit-frame-pointers", "--product", product)
-    built = ROOT / ".build" / "release"
+def offer_built(parser):
+    parser.add_argument(
+        "--built", type=Path, metavar="DIRECTORY", help="build nothing, take these programs, such as those in .build/release")
+
+
+def build(products, built=None):
+    """- Parameter built: where the products are already.
+    - Returns: the directory of the release."""
+    if built is None:
+        built = ROOT / ".build" / "release"
+        for product in products:
+            say(f"building {product}")
+            # As the packages are built (packaging/debian/rules).
+            run("swift", "build", "-c", "release", "--omit-frame-pointers", "--static-swift-stdlib", "--product", product)
     for product in products:
         if not (built / product).exists():
-            raise Failed(f"{built / product} is not there: leave out --skip-build")
-    return built
+            raise Failed(f"{built / product} is not there")
+    return built.absolute()
 
 
 def virtual_environment():
