@@ -159,21 +159,10 @@ class HAProxy(Edge):
     name, form = "haproxy", "der-base64"
     optional = {"ca-file gms-ca.pem verify required": "ca-file gms-ca.pem verify optional"}
     rewriting = {"default_backend gateway": "http-request set-path /other\n  default_backend gateway"}
-    altering = {"global\n": "global\n  lua-load alter.lua\n", "backend gateway\n": "backend gateway\n  filter lua.alter\n"}
-    # Sends other content of the same length.
-    SCRIPT = """
-local Alter = { id = "alter", flags = filter.FLG_CFG_HTX or filter.FLT_CFG_FL_HTX }
-Alter.__index = Alter
-function Alter:new() return setmetatable({}, Alter) end
-function Alter:start_analyze(transaction, channel) filter.register_data_filter(self, channel) end
-function Alter:http_payload(transaction, message)
-    if not message.channel:is_resp() then message:set(string.rep("x", message:input())) end
-end
-core.register_filter("alter", Alter, function(alter, arguments) return alter end)
-"""
+    altered = ("proof_invalid", 401)
+    altering = {"default_backend gateway": 'http-request set-header Authorization "Bearer other"\n  default_backend gateway'}
 
     def command(self):
-        (self.directory / "alter.lua").write_text(self.SCRIPT)
         return [self.program, "-db", "-f", "haproxy.cfg"]
 
 
